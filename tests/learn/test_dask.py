@@ -8,7 +8,6 @@ import threading
 import numpy as np
 import pandas as pd
 import pytest
-from phimap.learn.data import parted_rows
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
@@ -16,6 +15,7 @@ import phimap as pm
 from phimap._dask import computed, shared, task
 from phimap._progress import Advance
 from phimap.config import memory_budget
+from phimap.learn.rows import accumulator
 from phimap.learn.rows.accumulator import Accumulator, PartedRows
 from phimap.ops import run_tasks
 from tests.support.learners import GAUSSIAN
@@ -44,7 +44,7 @@ def sent(monkeypatch):
         sizes.append(len(text))
         return shared(cloudpickle.loads(text))
 
-    monkeypatch.setattr(parted_rows, "shared", pickled)
+    monkeypatch.setattr(accumulator, "shared", pickled)
     return sizes
 
 
@@ -284,12 +284,12 @@ def test_parts_are_merged_in_a_tree_of_eight():
 
 def test_a_merge_changes_no_state_that_others_may_ask_for_again(monkeypatch):
     states = [[0, "a"], [1, "b"]]
-    first, again = (parted_rows._merged(Order, states) for _ in range(2))
+    first, again = (accumulator._merged(Order, states) for _ in range(2))
     assert first == again == [0, "a", [1, "b"]]
     assert states == [[0, "a"], [1, "b"]]
     # Mutant: merging in place.
-    monkeypatch.setattr(parted_rows, "deepcopy", lambda state: state)
-    in_place = [str(parted_rows._merged(Order, states)) for _ in range(2)]
+    monkeypatch.setattr(accumulator, "deepcopy", lambda state: state)
+    in_place = [str(accumulator._merged(Order, states)) for _ in range(2)]
     assert in_place[0] != in_place[1]
 
 

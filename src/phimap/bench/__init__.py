@@ -1,10 +1,10 @@
-"""The experiments of the papers, with our figures beside the published ones.
+"""The experiments of the papers, with our results beside the published ones.
 
 Each experiment is a module or a folder with a function `report`. `EXPERIMENTS` lists them, and ``phimap bench`` runs
-them. Start with `experiment.py`, which says what a report is. Of other folders `cli` alone imports this one.
+them. Start with `experiment.py`, which defines `Report`. The only package that imports this one is `cli`.
 """
 
-#: The experiments that ``phimap bench`` knows: the module of each, and what it reproduces.
+#: The experiments of ``phimap bench``: the module of each, and what it reproduces.
 EXPERIMENTS = {
     "active-learning": (
         "active_learning",

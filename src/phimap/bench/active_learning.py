@@ -4,9 +4,9 @@ Han, Avron, Shoham, Kim, Shin (2021), *Random features for the neural tangent ke
 MNIST are picked by the greedy minimisation of their Appendix C on features of the neural tangent kernel of a network of
 four layers.
 
-What differs: the labels teach ridge regression on the same features, where the source trains the network; 10,000 rows
-to pick from and 2,048 features, where the source has 10,000 features and does not state the rows (``--rows`` and
-``--features`` change both).
+What differs: the labels are used by ridge regression on the same features, where the source trains the network. There
+are 10,000 rows to pick from and 2,048 features, where the source has 10,000 features and does not state the number of
+rows (``--rows`` and ``--features`` change both).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SIZES = (10, 20, 50, 100, 200, 500, 1000)
 ROWS, WIDTH, DEPTH = 10_000, 2048, 3
 #: Regularisation of the design and of the regression, in units of the mean of the kernel's diagonal.
 ALPHA = 1e-3
-#: Figure 3 is a plot, and the text states no number of it.
+#: Figure 3 is a plot without numbers.
 PUBLISHED = (
     "Han et al., Figure 3: greedy above random at every size (a plot without numbers; m = 10,000, a trained network)"
 )
@@ -48,11 +48,11 @@ def run(
     sizes: Sequence[int] = SIZES,
     draws: Sequence[int] = (0,),
 ) -> Iterator[dict[str, Any]]:
-    """Pick rows greedily and at random, and learn from the labels of the first picks.
+    """Pick rows greedily and at random, and train on the labels of the first picks.
 
-    A greedy design of fewer rows is the beginning of a larger one. Sizes beyond the rows are left out. `seed` draws the
-    rows to pick from and the map; `accuracy` is that of the test rows in percent, for random designs the mean of ten;
-    `seconds` are those of the whole greedy design, features included.
+    The first rows of a greedy design are the smaller designs. Sizes above the number of rows are left out. `seed` draws
+    the rows to pick from and the map; `accuracy` is the accuracy on the test rows in percent, for random designs the
+    mean of ten; `seconds` is the time of the whole greedy design, features included.
     """
     for draw in draws:
         rng = np.random.default_rng(draw)
@@ -90,7 +90,7 @@ def _accuracy(Z: np.ndarray, y: np.ndarray, Z_test: np.ndarray, y_test: np.ndarr
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Both designs at every size: a table and a figure of each set."""
+    """Both designs at every size: a table and a figure for each data set."""
     draws = options.seeds(3)
     depth, width = (options.depths or (DEPTH,))[0], (options.widths or (WIDTH,))[0]
     loaded = [load(name, options.data, options.seed) for name in options.sets or ("MNIST",)]

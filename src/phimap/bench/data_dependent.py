@@ -1,7 +1,7 @@
-"""Features that look at the data beside those that do not: error and accuracy against their number, and against time.
+"""Data-dependent and data-independent features: error and accuracy against number of features and time.
 
 Liu, Huang, Chen, Suykens (2021), *Random features for kernel approximation*, Sections 2.4 and 4, describe the methods
-and measure none. Every time is that of a whole fit, the selection of features and the choice of alpha among it.
+but measure none. All times are those of a whole fit, including the selection of features and the choice of alpha.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from phimap.kernels import FiniteSpectrum, Gaussian
 from phimap.learn.search.families import median_length_scale
 
 WIDTHS = (64, 128, 256, 512, 1024)
-#: Length scales of the Gaussian kernel, in medians of the distances: the usual one, and one that is far too narrow.
+#: Length scales of the Gaussian kernel, in medians of the distances: the usual one, and one that is far too small.
 SCALES = (1.0, 0.25)
 _SETS, _BUNDLED = ("letter", "magic04", "protein"), ("digits", "diabetes")
 _MOST_ROWS, _TEST_ROWS = 8000, 4000
 # Rows on which the error of the kernel is measured.
 _ERROR_ROWS = 1000
-#: The method that learns a metric, and the length scale with it.
+#: The method that learns a metric, including the length scale.
 METRIC = "learned metric"
 
 
 def _reweighted(method: str) -> Any:
-    # The draws are independent, so that the weights alone tell these from plain features.
+    # Independent draws, so that these features differ from plain ones only in their weights.
     return lambda kernel, m: pm.ReweightedFeatures(kernel, m, method=method, projection="gaussian")
 
 
@@ -50,7 +50,7 @@ def _compressed(method: str) -> Any:
     return make
 
 
-#: What makes the map of each method, from a kernel and a width.
+#: For each method, a function that makes the map from a kernel and a number of features.
 MAPS: dict[str, Any] = {
     "gaussian": lambda kernel, m: pm.FourierFeatures(kernel, m, projection="gaussian"),
     "orthogonal": lambda kernel, m: pm.FourierFeatures(kernel, m, projection="orthogonal"),
@@ -66,7 +66,7 @@ MAPS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class TableTask:
-    """Training and test rows with standardised columns, and what learns on them.
+    """Training and test rows with standardised columns, and the class of the learner.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class TableTask:
 
 
 def load(name: str, folder: Path | None, seed: int = 0, most_rows: int = _MOST_ROWS) -> TableTask:
-    """Read a set of either kind, at most so many training rows and 4,000 test rows of it."""
+    """Read a regression or classification set: at most `most_rows` training rows and 4,000 test rows."""
     if name in uci.REGRESSION:
         X, y = uci.load_regression(name, folder)
         order = np.random.default_rng(seed).permutation(len(X))
@@ -105,12 +105,12 @@ def load(name: str, folder: Path | None, seed: int = 0, most_rows: int = _MOST_R
 def run(
     task: TableTask, methods: Sequence[str], *, widths: Sequence[int] = WIDTHS, draws: Sequence[int] = range(3)
 ) -> Iterator[dict[str, Any]]:
-    """Fit every method at every scale and width; the first fit of each, which compiles, is not counted.
+    """Fit every method at every scale and width, after one fit of each method that is not timed, as it compiles.
 
-    Of each fit `scale` is the length scale of the kernel in medians, NaN where it was searched for; `error` the
-    relative Frobenius error against the Gaussian kernel on test rows, NaN for methods that make another kernel; `score`
-    the accuracy in percent, or 100 R2, on the test rows. `map_seconds` are those of the map's own fit, NaN where the
-    learner makes the map, and `seconds` those of the learner's fit.
+    `scale` is the length scale of the kernel in medians, NaN if it was searched for. `error` is the relative Frobenius
+    error against the Gaussian kernel on test rows, NaN for methods that estimate another kernel. `score` is the
+    accuracy in percent, or 100 R2, on the test rows. `map_seconds` is the time of the map's own fit, NaN if the learner
+    makes the map; `seconds` is the time of the learner's fit.
     """
     median = median_length_scale(task.X[:_ERROR_ROWS])
     for method in methods:
@@ -146,7 +146,7 @@ def _measured(task: TableTask, method: str, kernel: Gaussian, scale: float, widt
 
 
 def _fitted(task: TableTask, method: str, kernel: Gaussian, width: int, seed: int) -> tuple[Any, float]:
-    """The learner on a method's features, and the seconds of its fit."""
+    """The learner fitted on a method's features, and the seconds of the fit."""
     if method == METRIC:
         model = task.learner("gaussian", width, metric="auto", random_state=seed)
     else:
@@ -158,11 +158,11 @@ def _fitted(task: TableTask, method: str, kernel: Gaussian, width: int, seed: in
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Measure the sets and methods asked for: tables of errors, scores and times, and figures of each set."""
+    """Measure the chosen sets and methods: tables of errors, scores and times, and figures of each set."""
     draws, methods = options.seeds(3), options.chosen([*MAPS, METRIC])
     has_folder = options.data is not None or "PHIMAP_DATA" in os.environ
     names = options.sets or (_SETS if has_folder else _BUNDLED)
-    # Every set is read before the first is measured: a missing file shows at once.
+    # All sets are read before the first is measured, so that a missing file is reported at once.
     tasks = [load(name, options.data, options.seed, options.rows or _MOST_ROWS) for name in names]
     widths = sorted(options.widths or WIDTHS)
     n_fits = len(widths) * len(draws) * sum(1 if method == METRIC else len(SCALES) for method in methods)
@@ -181,7 +181,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _findings(dataset: str, scale: float, found: pd.DataFrame) -> Iterator[Finding]:
-    """The least error and the best score at the middle width, beside plain features; the survey prints none."""
+    """The smallest error and the best score at the middle width, beside plain features; the survey has no numbers."""
     widths = sorted(set(found["n_components"]))
     width, draws = widths[len(widths) // 2], found["seed"].nunique()
     means = found[found["n_components"] == width].groupby("method", sort=False)[["error", "score"]].mean()
@@ -197,11 +197,11 @@ def _findings(dataset: str, scale: float, found: pd.DataFrame) -> Iterator[Findi
 
 
 def of_scale(found: pd.DataFrame, scale: float) -> pd.DataFrame:
-    """Measurements at a length scale, and those that searched for their own."""
+    """Measurements at this length scale, and of the method that searches for a length scale."""
     return found[(found["scale"] == scale) | (found["method"] == METRIC)]
 
 
-#: What is measured, in words.
+#: Names of the measured quantities in tables and figures.
 _WORDS = {
     "error": "relative error of the kernel",
     "score": "test accuracy or 100 R2",
@@ -215,10 +215,10 @@ def _table(dataset: str, scale: float, found: pd.DataFrame, what: str) -> Result
 
 
 def equal_accuracy(dataset: str, found: pd.DataFrame, baseline: str = "gaussian") -> ResultTable:
-    """Features that each method needs for the mean score of plain ones, as a share of their number.
+    """Number of features with which each method has the mean score of plain features, relative to their number.
 
-    Scores between the measured widths are taken as linear in the logarithm; a method that is better at the least width
-    already, or not at the largest, is marked so.
+    Scores between the measured widths are interpolated linearly in the logarithm of the width. "<" marks a method that
+    reaches the score at the smallest width, ">" one that does not reach it at the largest.
     """
     lines = []
     for scale in SCALES:
@@ -232,7 +232,7 @@ def equal_accuracy(dataset: str, found: pd.DataFrame, baseline: str = "gaussian"
 
 
 def _share(curve: pd.Series, width: float, score: float) -> str:
-    """The first width at which a method, with its scores by width, has the score, over `width`."""
+    """The first width at which the curve of scores by width reaches `score`, divided by `width`."""
     widths, scores = curve.index.to_numpy(), curve.to_numpy()
     above = np.flatnonzero(scores >= score)
     if not above.size:

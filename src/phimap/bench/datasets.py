@@ -19,19 +19,19 @@ MEDIUM = "medium_classification.npz"
 
 @dataclass(frozen=True)
 class Source:
-    """Where a set lies, how it is scaled, and whether it is split at random.
+    """The file of a data set, and how its columns are scaled.
 
     Attributes
     ----------
     file : str
-        File in the folder, or "" for the one that ships with scikit-learn.
+        File in the folder, or "" for the set that ships with scikit-learn.
     key : str
-        Prefix of its arrays.
+        Prefix of the names of its arrays.
     scaling : str
-        ``"none"``, ``"minmax"`` of each column to [0, 1], ``"pixels"`` of all columns together to [0, 1], or
-        ``"mapstd"`` of each column to mean 0 and variance 1.
+        ``"none"``; ``"minmax"``: each column to [0, 1]; ``"pixels"``: all columns together to [0, 1]; or
+        ``"mapstd"``: each column to mean 0 and variance 1.
     clip : float
-        Share of each tail of each column that is moved to the quantile, for gross outliers.
+        Share of the values in each tail of each column that are clipped to the quantile, against gross outliers.
     """
 
     file: str
@@ -40,7 +40,7 @@ class Source:
     clip: float = 0.0
 
 
-#: Sets by name; the scaling is that of Table 6 of Liu et al. (2021) where the set is in it.
+#: Sets by name; the scaling is that of Table 6 of Liu et al. (2021) for the sets in this table.
 SETS = {
     "ijcnn1": Source(MEDIUM, "ijcnn1", "none"),
     "EEG": Source(MEDIUM, "eeg_eye", "mapstd", clip=0.001),
@@ -60,7 +60,7 @@ SETS = {
 
 @dataclass(frozen=True)
 class Dataset:
-    """Scaled rows in float32 and labels 0, 1, ...: training and test."""
+    """Training and test set: scaled rows in float32 and labels 0, 1, ..."""
 
     name: str
     X: np.ndarray
@@ -77,9 +77,9 @@ def load(name: str, folder: str | os.PathLike[str] | None, seed: int = 0) -> Dat
     name : str
         A key of `SETS`.
     folder : path-like or None
-        Folder of the files; None is the environment variable ``PHIMAP_DATA``.
+        Folder of the files; None takes the environment variable ``PHIMAP_DATA``.
     seed : int, default=0
-        Of the random half split, for sets without a published one.
+        Seed of the random split into halves, for sets without a published split.
 
     Returns
     -------
@@ -88,9 +88,9 @@ def load(name: str, folder: str | os.PathLike[str] | None, seed: int = 0) -> Dat
     Raises
     ------
     ValueError
-        If there is no set of that name.
+        If there is no set of this name.
     DataError
-        If its file is not there.
+        If its file does not exist.
     """
     if name not in SETS:
         raise ValueError(f"the data set must be one of {', '.join(SETS)}, got {name!r}.")
@@ -101,12 +101,12 @@ def load(name: str, folder: str | os.PathLike[str] | None, seed: int = 0) -> Dat
 
 
 def locate(file: str, folder: str | os.PathLike[str] | None) -> Path:
-    """The path of a file in the folder that the user names, or in that of the environment variable.
+    """The path of a file in the folder that the user names, or in the folder of the environment variable.
 
     Raises
     ------
     DataError
-        If no folder is named, or the file is not there.
+        If no folder is named, or the file does not exist.
     """
     folder = folder if folder is not None else os.environ.get(_FOLDER)
     if folder is None:
@@ -134,7 +134,7 @@ def locate_first(files: Sequence[str], folder: str | os.PathLike[str] | None) ->
 
 
 def unit_rows(X: np.ndarray, centre: bool) -> np.ndarray:
-    """Rows of norm 1 in float32, after their mean was taken from them if `centre`; zero rows stay."""
+    """Rows of norm 1 in float32, after subtracting their mean if `centre`; zero rows stay zero."""
     X = X.astype(np.float64)
     X = X - X.mean(axis=0) if centre else X
     norms = np.linalg.norm(X, axis=1, keepdims=True)
@@ -153,7 +153,7 @@ def _read(source: Source, path: Path, seed: int) -> tuple[np.ndarray, ...]:
 
 
 def _matrices(file: np.lib.npyio.NpzFile, keys: tuple[str, ...]) -> list[np.ndarray]:
-    """Arrays, or the dense forms of those stored as CSR pieces, with the columns that any of them has."""
+    """Arrays, or the dense forms of arrays stored as CSR parts, with enough columns for all of them."""
     if keys[0] in file:
         return [file[key] for key in keys]
     parts = [tuple(file[f"{key}_{part}"] for part in ("data", "indices", "indptr")) for key in keys]
@@ -175,7 +175,7 @@ def _halves(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
 
 
 def _scaling(source: Source, X: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """The map of rows that the training rows fix."""
+    """The scaling of rows that is determined by the training rows."""
     X = X.astype(np.float64)
     lowest, highest = np.quantile(X, [source.clip, 1 - source.clip], axis=0)
     X = np.clip(X, lowest, highest)

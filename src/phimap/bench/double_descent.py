@@ -1,9 +1,9 @@
 """Double descent: training, test and approximation error of nearly unregularised regression on random features.
 
 Liu, Huang, Chen, Suykens (2021), *Random features for kernel approximation*, Figure 5: as the number of features
-passes the number of training rows the training error vanishes, the test error peaks, and then it falls again, while the
-error of the kernel estimate falls all the way. Beside each measured error stands the one that
-`phimap.theory.predicted_errors` gives without drawing a feature.
+passes the number of training rows, the training error vanishes and the test error peaks and then falls again, while
+the error of the kernel estimate decreases throughout. Each measured error is compared with the prediction of
+`phimap.theory.predicted_errors`, which draws no features.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from phimap.bench.options import BenchOptions
 from phimap.learn.search.families import median_length_scale
 from phimap.ops import single_threaded_blas
 
-#: Features over training rows; dense around 1, where the test error peaks.
+#: Number of features over number of training rows; dense around 1, where the test error peaks.
 RATIOS = (0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)
 _SETS = ("sonar", "MNIST", "MNIST-7-9", "gaussian")
-# Features over rows before, at and past the peak; and from this regularisation on means are known from some draws.
+# Ratios before, at and beyond the peak; and the regularisation from which means over few draws are accurate.
 _PHASES, _COMPARED = (0.2, 1.0, 10.0), 1e-3
 _GAUSSIAN_ROWS, _GAUSSIAN_COLUMNS, _NOISE = 400, 200, 0.3
 
@@ -44,10 +44,10 @@ class RidgeTask:
     name : str
     X, y, X_test, y_test : ndarray
     alpha : float
-        The published curves have nearly none. With 1e-8 single draws decide the error where features are as many as
-        rows; where theory is compared the peak is rounded by 1e-3, so that its height has a mean worth the name.
+        Regularisation. The published curves have nearly none. With 1e-8 the error at a ratio of 1 is dominated by
+        single draws; tasks compared with theory use 1e-3, so that the mean height of the peak can be estimated.
     draws : int
-        So many draws of the features unless others are asked for.
+        Default number of draws of the features.
     """
 
     name: str
@@ -60,7 +60,7 @@ class RidgeTask:
 
 
 def task(name: str, folder: str | PathLike[str] | None, seed: int = 0) -> RidgeTask:
-    """A task by name: ``gaussian``, ``MNIST-7-9``, or a data set, of which labels 1 and 2 (0 and 1) are told apart.
+    """A task by name: ``gaussian``, ``MNIST-7-9``, or a data set, of which labels 1 and 2 (or 0 and 1) are classified.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def task(name: str, folder: str | PathLike[str] | None, seed: int = 0) -> RidgeT
 
 
 def _gaussian(seed: int) -> RidgeTask:
-    """A linear function and noise on rows of independent Gaussian entries."""
+    """A linear function with noise, on rows of independent Gaussian entries."""
     rng = np.random.default_rng(seed)
     n, d = _GAUSSIAN_ROWS, _GAUSSIAN_COLUMNS
     X = rng.standard_normal((3 * n, d))
@@ -94,11 +94,11 @@ def run(
     ratios: Sequence[float] = RATIOS,
     draws: Sequence[int] = range(10),
 ) -> Iterator[dict[str, Any]]:
-    """Measure one task at every ratio, Gaussian kernel at the median distance, independent directions.
+    """Measure one task at every ratio: Gaussian kernel at the median distance, independent directions.
 
-    `train` and `test` are mean squared errors, and the predicted ones their means over draws by theory;
-    `covariates_test` is that of the Gaussian covariates that stand in for the features in the theory of Gaussian rows;
-    `approximation` the relative Frobenius error of the kernel estimate on the training rows.
+    `train` and `test` are mean squared errors; the predicted errors are the means over draws by theory.
+    `covariates_test` is the predicted test error of Gaussian covariates, which replace the features in the theory of
+    Gaussian rows. `approximation` is the relative Frobenius error of the kernel estimate on the training rows.
     """
     X, y, X_test, y_test = data.X, data.y, data.X_test, data.y_test
     kernel = pm.kernels.Gaussian(length_scale=median_length_scale(X))
@@ -140,15 +140,15 @@ def _two_classes(X: np.ndarray, y: np.ndarray, first: int, second: int) -> tuple
 
 
 def _ridge(Z: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarray:
-    """``argmin |y - Z w|^2 + alpha |w|^2`` by singular values: at the threshold normal equations lose all digits."""
+    """``argmin |y - Z w|^2 + alpha |w|^2`` by SVD: at a ratio of 1 the normal equations are too ill-conditioned."""
     with single_threaded_blas():
         U, s, Vt = np.linalg.svd(Z, full_matrices=False)
         return Vt.T @ ((U.T @ y) * (s / (s**2 + alpha)))
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Measure the sets asked for: medians and means at every width beside the predictions, and a figure of each set."""
-    # Every set is read before the first is measured: a missing file shows at once.
+    """Measure the chosen sets: medians and means at every width beside the predictions, and a figure of each set."""
+    # All sets are read before the first is measured, so that a missing file is reported at once.
     tasks = [task(name, options.data, options.seed) for name in options.sets or _SETS]
     by_set = {}
     for one in tasks:
@@ -163,7 +163,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _findings(data: RidgeTask, found: pd.DataFrame) -> Iterator[Finding]:
-    """The three phases of the test error; where it has a mean worth the name, the theory's beside it."""
+    """The three phases of the test error and, if its mean can be estimated, its ratio to the prediction."""
     size = f"{len(data.X)} rows of {data.X.shape[1]} columns, {found['seed'].nunique()} draws"
     size += f", regularisation {data.alpha:g}"
     by_ratio = found.groupby("ratio")
@@ -224,7 +224,7 @@ def _figure(dataset: str, found: pd.DataFrame, path: Path) -> None:
             label = "test, of Gaussian covariates"
             axis.plot(firsts.index, firsts["covariates_test"], label=label, linestyle="--", **thin)
     axis.axvline(1, color="0.5", linestyle=":")
-    # Training errors past the threshold are rounding: they would stretch the axis over twenty decades.
+    # Beyond the ratio 1 training errors are rounding errors, which would stretch the axis over twenty decades.
     axis.set(xscale="log", yscale="log", ylim=(1e-4, None), xlabel="features over training rows", ylabel="error")
     axis.set_title(f"{dataset}: double descent")
     axis.legend(frameon=False)

@@ -1,4 +1,4 @@
-"""Ridge regression with an exact kernel, or with features held in memory: what the experiments compare with."""
+"""Ridge regression with an exact kernel, or with features held in memory, for comparison in the experiments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HELD_OUT = 0.1
 
 
 class Map(Protocol):
-    """What makes features of rows: a `FeatureMap`, or anything with its two methods."""
+    """A feature map: a `FeatureMap`, or any object with these two methods."""
 
     def fit(self, X: Any) -> Any: ...
 
@@ -30,7 +30,7 @@ def predictions(
     X_test: np.ndarray,
     alphas: tuple[float, ...] = ALPHAS,
 ) -> list[np.ndarray]:
-    """Predictions of ridge regression on targets of mean zero, one array (t, k) for each regularisation.
+    """Predictions of ridge regression on centred targets, one array (t, k) for each regularisation.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def predictions(
     Y : ndarray of shape (n, k)
     X_test : ndarray of shape (t, d)
     alphas : tuple of float
-        In units of the mean of the kernel's diagonal.
+        Regularisations in units of the mean of the kernel's diagonal.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def predictions(
 def kernel_predictions(
     K: np.ndarray, Y: np.ndarray, train: np.ndarray, test: np.ndarray, alphas: tuple[float, ...] = ALPHAS
 ) -> list[np.ndarray]:
-    """The same from the kernel matrix (n, n) of all rows, for training and test rows given as masks."""
+    """As `predictions`, from the kernel matrix (n, n) of all rows, with masks of training and test rows."""
     mean = Y[train].mean(axis=0)
     return _solve(K[np.ix_(train, train)], K[np.ix_(test, train)], Y[train] - mean, mean, alphas)
 
@@ -64,11 +64,11 @@ def kernel_predictions(
 def feature_predictions(
     Z: np.ndarray, Y: np.ndarray, Z_test: np.ndarray, alphas: tuple[float, ...] = ALPHAS
 ) -> list[np.ndarray]:
-    """The same from features (n, m) and (t, m)."""
+    """As `predictions`, from features (n, m) of training rows and (t, m) of test rows."""
     mean = Y.mean(axis=0)
     if len(Z) <= Z.shape[1]:
         return _solve(Z @ Z.T, Z_test @ Z.T, Y - mean, mean, alphas)
-    # Alpha is in units of the mean over the rows, not over the features.
+    # Alpha is in units of the mean diagonal of the n x n matrix, not of the m x m matrix.
     units = Z.shape[1] / len(Z)
     return _solve(Z.T @ Z, Z_test, Z.T @ (Y - mean), mean, tuple(alpha * units for alpha in alphas))
 
@@ -76,7 +76,7 @@ def feature_predictions(
 def _solve(
     gram: np.ndarray, cross: np.ndarray, right: np.ndarray, mean: np.ndarray, alphas: tuple[float, ...]
 ) -> list[np.ndarray]:
-    # Data without any norm have the zero kernel: the mean is then the prediction.
+    # The kernel of all-zero features is zero: the prediction is then the mean.
     scale = float(gram.trace()) / len(gram) or 1.0
     found = []
     with single_threaded_blas():
@@ -88,7 +88,7 @@ def _solve(
 
 
 def fit_predict(similarity: Kernel | Map, X: np.ndarray, Y: np.ndarray, X_test: np.ndarray, seed: int) -> np.ndarray:
-    """Predictions (t, k) with the regularisation of least squared error on a tenth of the rows held out."""
+    """Predictions (t, k) with the regularisation that minimises the squared error on a held-out tenth of the rows."""
     order = np.random.default_rng(seed).permutation(len(X))
     held, kept = np.array_split(order, [max(1, int(_HELD_OUT * len(X)))])
     errors = [np.square(P - Y[held]).mean() for P in predictions(similarity, X[kept], Y[kept], X[held])]

@@ -1,4 +1,4 @@
-"""What an experiment gives, and what the experiments share: the frame of results, the tables and the findings."""
+"""The report of an experiment, with its tables and findings, and helpers for the frame of measurements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ResultTable:
     ----------
     title : str
     frame : DataFrame
-        A row a line; the index is not printed.
+        One row for each line; the index is not printed.
     formats : mapping of str to str
         Format specifications by column. Missing values are printed as "-".
     """
@@ -32,7 +32,7 @@ class ResultTable:
 
     @property
     def columns(self) -> list[str]:
-        """The head."""
+        """Headings of the columns."""
         return list(self.frame.columns)
 
     @property
@@ -47,21 +47,21 @@ class ResultTable:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a run gave for one figure of a paper: a line of the page of the papers.
+    """Our result for one result of a paper: a line of the page of the papers.
 
     Attributes
     ----------
     paper : str
         Authors and year, as in "Zandieh et al. (2021)".
     place : str
-        The table, figure, section or theorem, and the line of it: "Table 2, CT slices, NTKSketch".
+        The table, figure, section or theorem, and its line: "Table 2, CT slices, NTKSketch".
     quantity : str
-        What the figures are, with their unit: "accuracy (%)".
+        The measured quantity with its unit: "accuracy (%)".
     size : str
-        What was run: rows, features, draws; where the paper has other ones, those as well.
+        Size of the run: rows, features, draws; also those of the paper if they differ.
     ours : str
     published : str
-        "-" where the paper states no number.
+        "-" if the paper states no number.
     """
 
     paper: str
@@ -74,17 +74,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """What an experiment found.
+    """The results of an experiment.
 
     Attributes
     ----------
     measurements : DataFrame
-        A row a measurement, for the file of results.
+        One row for each measurement, for the file of results.
     tables : sequence of Table
     figures : dict
-        Writer of each figure by the name of its file.
+        For each file name, the function that writes the figure.
     findings : sequence of Finding
-        Ours beside the papers'.
+        Our results beside the published ones.
     """
 
     measurements: pd.DataFrame
@@ -93,7 +93,7 @@ class Report:
     findings: Sequence[Finding] = ()
 
     def shown(self) -> list[ResultTable]:
-        """The tables, and ours beside the papers'."""
+        """The tables, and a table of the findings."""
         if not self.findings:
             return list(self.tables)
         frame = pd.DataFrame(self.findings).rename(columns={"size": "size run"})
@@ -101,7 +101,7 @@ class Report:
         return [*self.tables, ResultTable("beside the papers", frame.drop(columns="paper"))]
 
     def to_dict(self) -> dict[str, Any]:
-        """Measurements and findings as plain values, None for what was not measured: NaN is not JSON."""
+        """Measurements and findings as plain values, with None for missing values, as NaN is not JSON."""
         plain = self.measurements.astype(object).where(self.measurements.notna(), None)
         return {"rows": plain.to_dict("records"), "findings": [asdict(one) for one in self.findings]}
 
@@ -109,7 +109,7 @@ class Report:
 def measured(
     stages: Stages, name: str, measurements: Iterable[Mapping[str, Any]], total: int | None = None
 ) -> pd.DataFrame:
-    """A frame of all measurements, taken one by one under a bar that counts them."""
+    """A frame of all measurements, taken one by one with a progress bar."""
     rows = []
     with stages.stage(name, total) as advance:
         for row in measurements:
@@ -121,7 +121,7 @@ def measured(
 def spread(
     frame: pd.DataFrame, index: str | list[str], column: str, value: str, how: Any = "mean", head: str = "{}"
 ) -> pd.DataFrame:
-    """`value` of each group of `index` as `how` sums it up, a column for each value of `column`, least first.
+    """`value` of each group of `index`, aggregated by `how`, with a column for each value of `column`, ascending.
 
     Groups keep the order of their first occurrence. `head` is the format of the names of the new columns.
     """
@@ -130,6 +130,6 @@ def spread(
 
 
 def mean_and_standard_deviation(values: Sequence[float] | np.ndarray | pd.Series) -> str:
-    """Mean of the values, with the standard deviation of one where there are more."""
+    """Mean of the values and, if there are several, their standard deviation."""
     deviation = f" ± {np.std(values, ddof=1):.1g}" if len(values) > 1 else ""
     return f"{np.mean(values):.4g}{deviation}"

@@ -1,4 +1,4 @@
-"""What the figures of the experiments share: panels, ticks, legends, the lines of methods, and the file."""
+"""Helpers for the figures of the experiments: panels, ticks, legends, line styles, and writing the file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phimap._files import write_whole
 
 
 def panels(width: float, height: float, rows: int = 1, columns: int = 1, **shared: Any) -> tuple[Any, np.ndarray]:
-    """A figure of that size in inches, and its axes (rows, columns)."""
+    """A figure of this size in inches, and its axes (rows, columns)."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -26,7 +26,7 @@ def save(figure: Any, path: Path) -> None:
 
 
 def mark_widths(axis: Any, widths: Sequence[int]) -> None:
-    """Ticks at the numbers of features on a logarithmic axis, and nowhere else."""
+    """Ticks at these numbers of features on a logarithmic axis, and no others."""
     from matplotlib.ticker import NullLocator
 
     axis.set_xticks(widths, [f"{width:,}" for width in widths])
@@ -34,7 +34,7 @@ def mark_widths(axis: Any, widths: Sequence[int]) -> None:
 
 
 def styles(methods: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Lines of the methods, each once: the baseline black, ten colours for the others, then the same ones dashed."""
+    """Line styles by method: the baseline black, ten colours for other methods, then the same colours dashed."""
     names = list(dict.fromkeys(methods))
     others = [name for name in names if name != "gaussian"]
     chosen: dict[str, dict[str, Any]] = {"gaussian": {"color": "k", "linewidth": 2}} if others != names else {}
@@ -44,10 +44,10 @@ def styles(methods: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def accuracies(title: str, found: pd.DataFrame, path: Path) -> None:
-    """Accuracy of methods against their features and against their seconds, means over the draws.
+    """Accuracy of methods against number of features and against seconds, means over the draws.
 
-    The frame has columns `method`, `n_components`, `accuracy` and `seconds`; methods without features, such as exact
-    kernels, are lines across.
+    The frame has columns `method`, `n_components`, `accuracy` and `seconds`. Methods without features, such as exact
+    kernels, are horizontal lines.
     """
     figure, (axes,) = panels(9.6, 4.2, 1, 2, sharey=True)
     widths = sorted(set(found["n_components"]) - {0})
@@ -69,7 +69,7 @@ def accuracies(title: str, found: pd.DataFrame, path: Path) -> None:
 
 
 def finish(figure: Any, axes: Iterable[Any], path: Path, *, title: str = "", columns: int = 0) -> None:
-    """Draw grids, the title above and, in so many columns, the legend of the first panel below; write the file."""
+    """Draw grids, the title, and the legend of the first panel in `columns` columns below; write the file."""
     axes = list(axes)
     for axis in axes:
         axis.grid(alpha=0.3)

@@ -1,4 +1,4 @@
-"""Images of the experiments: files of arrays, and CIFAR-10 as the user has it."""
+"""Images for the experiments: files of arrays, and CIFAR-10 in the files that the user has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from phimap.bench.datasets import locate_first
 
-#: Files of CIFAR-10, the best first, and what each holds.
+#: Files of CIFAR-10 in order of preference, and what each holds.
 CIFAR10 = {
     "cifar10_full.npz": "CIFAR-10, lossless",
     "cifar10_jpeg.npz": "CIFAR-10 as lossy JPEG",
@@ -21,13 +21,13 @@ CIFAR10 = {
 
 @dataclass(frozen=True)
 class Images:
-    """Images (n, h, w, c) in float32, of mean 0 and standard deviation 1 a channel, and labels.
+    """Images (n, h, w, c) in float32, of mean 0 and standard deviation 1 in each channel, and labels.
 
     Attributes
     ----------
     X, y, X_test, y_test : ndarray
     origin : str
-        What they are, as results tell it.
+        Description of the images in the results.
     """
 
     X: np.ndarray
@@ -37,7 +37,7 @@ class Images:
     origin: str = ""
 
     def first(self, n_rows: int, n_test: int | None = None) -> Images:
-        """The first images of training, and as many or `n_test` of the test."""
+        """The first `n_rows` training images, and the first `n_test` (default: `n_rows`) test images."""
         n_test = n_rows if n_test is None else n_test
         return Images(self.X[:n_rows], self.y[:n_rows], self.X_test[:n_test], self.y_test[:n_test], self.origin)
 
@@ -50,15 +50,15 @@ def load_images(path: str | os.PathLike[str], n_rows: int, n_test: int, origin: 
 
 
 def load_cifar10(folder: str | os.PathLike[str] | None, n_rows: int, n_test: int, seed: int = 0) -> Images:
-    """Images of CIFAR-10 from the best of the files that are in the folder.
+    """Images of CIFAR-10 from the first file of `CIFAR10` that is in the folder.
 
-    The first ones of the lossless file, whose order is random; of the JPEG file, which is sorted by class, those that
-    the seed chooses.
+    The first images of the lossless file, whose order is random; random images of the JPEG file, which is sorted by
+    class.
 
     Raises
     ------
     DataError
-        If none of the files is there.
+        If none of the files exists.
     ImportError
         If the file holds JPEG and Pillow is not installed.
     """
@@ -75,7 +75,7 @@ def load_cifar10(folder: str | os.PathLike[str] | None, n_rows: int, n_test: int
 
 
 def _decoded(path: Path, stream: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Images (n, h, w, 3) in bytes of those rows: image i is ``stream[offsets[i]:offsets[i + 1]]``."""
+    """Images (n, h, w, 3) in bytes of these rows: image i is ``stream[offsets[i]:offsets[i + 1]]``."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -88,6 +88,6 @@ def _standardised(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.n
     X, X_test = (part.astype(np.float32) for part in (X, X_test))
     X, X_test = (part[..., None] if part.ndim == 3 else part for part in (X, X_test))
     mean, spread = X.mean(axis=(0, 1, 2)), X.std(axis=(0, 1, 2))
-    # A channel that never varies stays 0.
+    # A constant channel becomes 0.
     standard_deviation = np.where(spread > 0, spread, np.float32(1))
     return Images((X - mean) / standard_deviation, y, (X_test - mean) / standard_deviation, y_test, origin)

@@ -1,6 +1,6 @@
-"""A plain convolutional network, trained by torch: what the convolutional maps are compared with.
+"""A plain convolutional network, trained by torch, for comparison with the convolutional maps.
 
-No part of the library: nothing but the experiments imports it.
+It is not part of the library: only the experiments import it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 
 from phimap.ops import torch_for
 
-#: Channels of each layer, passes over the images, images a step, first step size.
+#: Channels of each layer, epochs, batch size, initial step size.
 CHANNELS, EPOCHS, BATCH, RATE = 64, 30, 64, 2e-3
 
 
@@ -26,10 +26,10 @@ def network_labels(
 ) -> np.ndarray:
     """Labels (t,) of images (t, h, w, c) by a network trained on images (n, h, w, c).
 
-    `depth` convolutions with rectified units, the mean over all pixels and a linear output: the network whose tangent
-    kernel the maps estimate, of finite width and trained as a whole. Cross-entropy, Adam, a step size that falls to
-    zero along half a cosine; no augmentation, no normalisation, no choice by held-out images. On a GPU where there is
-    one; there, the same seed does not promise the same bits.
+    The network has `depth` convolutions with rectified units, the mean over all pixels and a linear output. It is the
+    network whose tangent kernel the maps estimate, at finite width and with all layers trained: cross-entropy, Adam, a
+    step size that falls to zero along half a cosine; no augmentation, normalisation or choice by held-out images. A GPU
+    is used if there is one; results on it are not reproducible to the bit.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def network_labels(
     device = "cuda" if torch.cuda.is_available() else "cpu"
     classes, numbers = np.unique(y, return_inverse=True)
     images, targets = torch.from_numpy(np.moveaxis(X, -1, 1).copy()).to(device), torch.from_numpy(numbers).to(device)
-    # The generator of torch is global: what others drew from it stays as it was.
+    # torch has a global generator, whose state is restored afterwards.
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         layers: list[object] = []

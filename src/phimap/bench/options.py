@@ -1,4 +1,4 @@
-"""What an experiment is asked."""
+"""The options of an experiment."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class BenchOptions:
     quiet: Quiet = False
 
     def seeds(self, default: int, *, least: int = 1) -> range:
-        """Those of as many draws as are asked for, or of the default; at least `least`."""
+        """Seeds of as many draws as requested, else `default`; raises below `least`."""
         repeats = default if self.repeats is None else self.repeats
         if repeats < least:
             why = ": a deviation needs two draws" if least == 2 else ""
@@ -51,7 +51,7 @@ class BenchOptions:
         return range(self.seed, self.seed + repeats)
 
     def chosen(self, methods: Iterable[str]) -> list[str]:
-        """`methods`, or those of them that were asked for."""
+        """The requested ones of `methods`, or all."""
         known = list(methods)
         for method in self.methods or ():
             if method not in known:

@@ -1,9 +1,9 @@
-"""Error and time of every sketch of the polynomial kernel against its width, degree by degree.
+"""Error and time of every sketch of the polynomial kernel against its number of features, for several degrees.
 
 Rows have norm 1, and the kernel is ``<x, y>^p`` or ``(1 + <x, y>)^p``. The second is, up to a factor, the kernel
 ``(1 - |x - y|^2 / 4)^p`` of Pennington, Yu, Kumar (2015), *Spherical random features for polynomial kernels*, which
-Wacker, Kanagawa, Filippone (2022), *Improved random features for dot product kernels*, take up for high degrees.
-Scikit-learn's PolynomialCountSketch, the TensorSketch of Pham and Pagh (2013), stands beside ours.
+Wacker, Kanagawa, Filippone (2022), *Improved random features for dot product kernels*, use with high degrees.
+Our sketches are compared with scikit-learn's PolynomialCountSketch, the TensorSketch of Pham and Pagh (2013).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ DEGREES = (2, 3, 7, 10, 20)
 COEF0 = (0, 1)
 WIDTHS = (512, 2048, 8192)
 ERROR_ROWS = 1000
-#: The map of others, and the one of ours that the last table sets against it.
+#: Scikit-learn's map, and our map with which the last table compares it.
 PEER, OURS = "scikit-learn", "polysketch"
-# Rows that adaptive maps may look at.
+# Largest number of rows to which adaptive maps are fitted.
 _FIT_ROWS = 5000
-# Numbers in a piece of rows, times degree and width: scikit-learn holds their transforms all at once.
+# Rows times degree times width that are mapped at a time: scikit-learn holds all transforms of a piece at once.
 _PIECE = 2**25
 
 
@@ -48,7 +48,7 @@ def _features(degree: int, coef0: int, width: int, seed: int, **options: object)
 
 
 def _plain(sketch: type[pm.sketches.Sketch], degree: int, coef0: int, width: int, seed: int) -> Any:
-    """One sketch of the power of (x, sqrt(coef0))."""
+    """One sketch of the power of the kernel, applied to (x, sqrt(coef0))."""
     power = sketch(width, degree=degree, random_state=seed)  # pyright: ignore[reportCallIssue]
     return make_pipeline(FunctionTransformer(partial(_extended, value=coef0**0.5)), power) if coef0 else power
 
@@ -57,8 +57,8 @@ def _extended(X: np.ndarray, value: float) -> np.ndarray:
     return np.column_stack([X, np.full(len(X), value, X.dtype)])
 
 
-#: Maps by name, of a degree, a constant, a number of features and a seed: `DotProductFeatures` with each of its
-#: methods and without a look at the data, one sketch of the whole power, and scikit-learn's.
+#: Maps by name, as functions of degree, constant, number of features and seed: `DotProductFeatures` with each of its
+#: methods and without adaptation to the data, one sketch of the whole power, and scikit-learn's map.
 METHODS: dict[str, Callable[[int, int, int, int], Any]] = {
     **{method: partial(_features, method=method) for method in POWERS},
     "oblivious": partial(_features, adaptive=False),
@@ -81,11 +81,11 @@ def run(
     n_rows: int = ERROR_ROWS,
     draws: Sequence[int] = range(3),
 ) -> Iterator[dict[str, Any]]:
-    """Measure the methods, keys of `METHODS`, on one set of rows, scaled to norm 1 here.
+    """Measure the methods, keys of `METHODS`, on one set of rows, which are scaled to norm 1.
 
-    The rows of the error are the same for all draws, and maps are fitted to others where there are as many. Draws with
-    the seeds `draws` take turns, so that a busy minute slows all methods. `coef0` is the constant of the kernel,
-    `fit_seconds` are those of drawing the map, `seconds` those of mapping the rows of the error.
+    The error is measured on the same rows for all draws; maps are fitted to other rows if there are enough. The seeds
+    `draws` are the outer loop, so that a busy minute slows all methods alike. `coef0` is the constant of the kernel;
+    `fit_seconds` is the time of drawing the map, `seconds` that of mapping the rows of the error.
     """
     X = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))], False)
     rows = X[:n_rows]
@@ -95,7 +95,7 @@ def run(
             exact = Polynomial(degree, gamma=1.0, coef0=constant)(rows.astype(np.float64))
             size = np.linalg.norm(exact)
             for method in methods:
-                # The first call compiles or loads, which is no draw's time.
+                # The first call compiles or loads code, which no draw's time should include.
                 METHODS[method](degree, constant, 64, draws[0]).fit(others[:64]).transform(rows[:2])
             for draw in draws:
                 for method in methods:
@@ -123,10 +123,10 @@ def run(
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Measure the sets asked for: a table of each kernel, the ratios to scikit-learn's, a figure of each constant."""
+    """Measure the chosen sets: a table of each kernel, the ratios to scikit-learn's map, a figure of each constant."""
     draws, methods = options.seeds(3), options.chosen(METHODS)
     widths, n_rows = sorted(options.widths or WIDTHS), options.rows or ERROR_ROWS
-    # Every set is read before the first is measured: a missing file shows at once.
+    # All sets are read before the first is measured, so that a missing file is reported at once.
     loaded = {name: _load(name, options) for name in options.sets or ("MNIST", "letter", "protein")}
     total = len(DEGREES) * len(COEF0) * len(methods) * len(widths) * len(draws)
     asked: dict[str, Any] = {"degrees": DEGREES, "widths": widths, "n_rows": n_rows, "draws": draws}
@@ -147,7 +147,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _load(name: str, options: BenchOptions) -> np.ndarray:
-    """Rows (n, d) of a set, its columns scaled as in the other experiments; those of regression sets to [0, 1]."""
+    """Rows (n, d) of a set; columns are scaled as in the other experiments, and to [0, 1] for regression sets."""
     if name in SETS:
         return load(name, options.data, options.seed).X
     if name not in REGRESSION:
@@ -162,7 +162,7 @@ def _kernel(degree: int | str, coef0: int) -> str:
 
 
 def _table(found: pd.DataFrame, dataset: str, coef0: int, degree: int) -> ResultTable:
-    """Mean errors and least seconds of the methods by the width."""
+    """Mean errors and smallest times of the methods by width."""
     errors = spread(found, "method", "width", "error", mean_and_standard_deviation, "m = {:,}")
     seconds = spread(found, "method", "width", "seconds", "min", "s, {:,}")
     frame = errors.merge(seconds, on="method", sort=False)
@@ -173,7 +173,7 @@ def _table(found: pd.DataFrame, dataset: str, coef0: int, degree: int) -> Result
 
 
 def _comparison(found: pd.DataFrame) -> ResultTable:
-    """Error and time of ours over those of scikit-learn's map, at the largest width."""
+    """Error and time of our map relative to scikit-learn's map, at the largest width."""
     width = found["width"].max()
     means = found[found["width"] == width].groupby(["method", "dataset", "coef0", "degree"], sort=False)
     means = means.agg({"error": "mean", "seconds": "min"})
@@ -186,7 +186,7 @@ def _comparison(found: pd.DataFrame) -> ResultTable:
 
 
 def _figure(found: pd.DataFrame, dataset: str, coef0: int, path: Path) -> None:
-    """Error above, seconds below, against the width, a column for each degree."""
+    """Error (top row) and seconds (bottom row) against the width, a column for each degree."""
     degrees = found.groupby("degree")
     figure, axes = panels(3.2 * len(degrees), 6.2, 2, len(degrees), sharex=True, sharey="row")
     for column, (degree, chosen) in enumerate(degrees):

@@ -1,9 +1,9 @@
-"""Spectra of centred kernel matrices of mixture data, beside those of their equivalents in high dimension.
+"""Spectra of centred kernel matrices of mixture data, beside the spectra of their high-dimensional equivalents.
 
 Ali, Liao, Couillet (2022), *Random matrices in service of ML footprint: ternary random features with no performance
-loss*, Figure 2: eigenvalues, and the eigenvector of the largest, for ReLU features of two Gaussian classes. The mean
-over directions is exact for Gaussian ones. That of entries by Student's law is taken over many draws, and beside it
-stands the same number of Gaussian draws, which shows what is left of chance. By Theorem 1 the law makes no difference.
+loss*, Figure 2: eigenvalues, and the eigenvector of the largest, for ReLU features of two Gaussian classes. For
+Gaussian directions the mean over directions is exact. For Student-t directions it is an average over many draws; the
+same number of Gaussian draws shows the sampling error. By Theorem 1 the distribution of the directions does not matter.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from phimap.bench.figures import panels, save
 from phimap.bench.options import BenchOptions
 
 DIMENSION, ROWS = 512, 2048
-# Directions of a mean over draws, for each row of data, and those that are drawn at a time.
+# Draws of directions for each row of data, and directions drawn at a time.
 _DRAWS, _BLOCK = 32, 2048
-# Degrees of freedom of the source's second law.
+# Degrees of freedom of the source's Student-t distribution.
 _FREEDOM = 7
 
 Directions = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
@@ -34,7 +34,7 @@ Matrix = Callable[[np.ndarray, int], np.ndarray]
 
 
 def _student(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-    """Entries of variance 1 by Student's law."""
+    """Student-t entries of variance 1."""
     return rng.standard_t(_FREEDOM, shape) * (1 - 2 / _FREEDOM) ** 0.5
 
 
@@ -52,7 +52,7 @@ def _mean_of_relu(draw: Directions) -> Matrix:
     return matrix
 
 
-#: Kernel matrices of rows, and what their Gaussian moments are those of.
+#: For each name, a function that gives the kernel matrix, and the activation or kernel of its equivalent.
 KERNELS: Mapping[str, tuple[Matrix, Any]] = {
     "relu": (lambda X, seed: pm.kernels.ActivationKernel("relu")(X), "relu"),
     "relu-gaussian-draws": (_mean_of_relu(lambda rng, shape: rng.standard_normal(shape)), "relu"),
@@ -75,10 +75,10 @@ def run(name: str, *, n: int = ROWS, p: int = DIMENSION, seed: int = 0) -> tuple
     Returns
     -------
     measurement : dict
-        `gap` is the spectral norm of the difference over that of the kernel matrix, `overlap` that of the eigenvectors
-        of the largest eigenvalues.
-    exact, equivalent : Spectrum
-        Of the rows in the order of their classes; the second eigenvector has the sign of the first.
+        `gap` is the spectral norm of the difference over that of the kernel matrix, `overlap` the absolute inner
+        product of the leading eigenvectors.
+        exact, equivalent : Spectrum
+        Spectra with rows in the order of their classes; the second eigenvector has the sign of the first.
     """
     kernel, activation = KERNELS[name]
     mixture = pm.theory.GaussianMixture(4 * np.eye(2, p), 1 + 4 * np.arange(2) / p**0.5)
@@ -97,7 +97,7 @@ def run(name: str, *, n: int = ROWS, p: int = DIMENSION, seed: int = 0) -> tuple
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Every kernel on as many draws as are asked for, and a figure of the first draw's eigenvalues."""
+    """Every kernel with the requested number of draws, and a figure of the first draw's eigenvalues."""
     names, seeds, n = options.chosen(KERNELS), options.seeds(1), options.rows or ROWS
     p = (options.widths or (max(8, n // 4),))[0]
     firsts: dict[str, tuple[Spectrum, Spectrum]] = {}
@@ -120,7 +120,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _finding(name: str, found: pd.DataFrame) -> Finding:
-    """Mean gap and overlap over the draws; Theorem 1 has them tend to 0 and 1."""
+    """Mean gap and overlap over the draws; by Theorem 1 they tend to 0 and 1."""
     one = found.iloc[0]
     size = f"p = {one.p}, n = {one.n:,}, {len(found)} draw{'s' * (len(found) > 1)}"
     size += "" if one.p == DIMENSION else f" (paper: p = {DIMENSION}, n = {ROWS:,})"
@@ -135,7 +135,7 @@ def _finding(name: str, found: pd.DataFrame) -> Finding:
 
 
 def _figure(name: str, exact: Spectrum, equivalent: Spectrum, path: Path) -> None:
-    """Histograms of two spectra, on a logarithmic axis for the few beyond the bulk, and leading eigenvectors."""
+    """Histograms of two spectra, logarithmic to show the few eigenvalues outside the bulk, and leading eigenvectors."""
     figure, ((above,), (below,)) = panels(6.4, 4.0, rows=2)
     ends = [end for spectrum in (exact, equivalent) for end in spectrum.values[[0, -1]]]
     bins = np.linspace(min(ends), max(ends), 120).tolist()

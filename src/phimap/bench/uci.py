@@ -45,12 +45,12 @@ REGRESSION = {
 }
 # The last two columns of bike, casual and registered users, add up to the target.
 _KEPT = {"bike": slice(15)}
-# Sets of the collection that the best classifiers cannot tell from the majority class: misread labels, it seems.
+# Sets of the collection on which no classifier beats the majority class: their labels were probably misread.
 _UNUSABLE = ("congressional-voting", "statlog-australian-credit")
 
 
 def load_regression(name: str, folder: str | os.PathLike[str] | None) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs (n, d) and targets (n,) of a set, in raw units; unknown names and missing files are refused."""
+    """Inputs (n, d) and targets (n,) of a set, in raw units; raises for unknown names and missing files."""
     if name not in REGRESSION:
         raise ValueError(f"the regression set must be one of {', '.join(REGRESSION)}, got {name!r}.")
     file = REGRESSION[name]
@@ -79,10 +79,10 @@ class Partitioned:
     ----------
     name : str
     X : ndarray of shape (n, d)
-        Standardised, as in the source.
+        Rows, standardised as in the source.
     y : ndarray of shape (n,)
     validation : ndarray of bool, shape (n,)
-        Rows that hyper-parameters are judged on, against a fit to the others.
+        Validation rows for hyper-parameters; the other rows are used for the fit.
     tests : ndarray of bool, shape (4, n)
         Test rows of each of the four splits.
     """
@@ -99,15 +99,15 @@ def load_collection(
 ) -> list[Partitioned]:
     """Sets of the collection with at most `most_rows` rows, in its order.
 
-    Rows of separate test files are left out: they are in no split, and for many sets not on the scale of the rest. So
-    are two sets whose labels were misread.
+    Rows of separate test files are left out: they are in none of the splits, and in many sets their scale differs. Two
+    sets whose labels were misread are left out as well.
 
     Parameters
     ----------
     folder : path-like or None
-        Folder of the file; None is the environment variable ``PHIMAP_DATA``.
+        Folder of the file; None takes the environment variable ``PHIMAP_DATA``.
     names : list of str or None
-        Those sets only, whatever was said of them.
+        Only these sets, whatever their size.
     most_rows : int
 
     Raises
@@ -115,7 +115,7 @@ def load_collection(
     ValueError
         If a name is not in the collection.
     DataError
-        If the file is not there.
+        If the file does not exist.
     """
     found = []
     with np.load(locate(_COLLECTION, folder), allow_pickle=False) as arrays:

@@ -1,7 +1,7 @@
 """The command line: ``phimap fit``, ``phimap predict``, ``phimap info``, ``phimap compare`` and others.
 
-Each command is a module that reads options and calls the library. Start with `commands.py`, which lists them. No
-kernel and no learner knows of this folder.
+Each command is a module that reads options and calls the library. Start with `commands.py`, which lists them. The
+library does not import this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Predictions in the order of the file, with an empty line for each row that has none."""
+"""Predictions in the order of the file, with an empty line for each row without a prediction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def aligned(found: Iterator[tuple[pa.Table, np.ndarray]], opened: ModelRows, ids
     found : iterator of (pyarrow.Table of r rows, numbers (r,))
         Predictions, and the numbers of their rows in the file, from 1 and ascending.
     opened : ModelRows
-        The rows that are predicted; when all have been read, it has the number of rows in the file.
+        The rows to predict; it has the number of rows in the file once all have been read.
     ids : Ids or None
     """
     done, empty = 0, None
@@ -34,7 +34,7 @@ def aligned(found: Iterator[tuple[pa.Table, np.ndarray]], opened: ModelRows, ids
 
 
 class Ids:
-    """Cells of one column of a file, as they are written, in step with the predictions."""
+    """Cells of one column of a file as text, read in step with the predictions."""
 
     def __init__(self, path: str, name: str) -> None:
         frame = open_frame(path, columns=[name], types={name: "text"}, bad_rows=BadRows("skip", "keep", "keep"))
@@ -44,7 +44,7 @@ class Ids:
         self._done = 0
 
     def next(self, n: int) -> pa.Array:
-        """Cells of the next `n` rows, empty where a row cannot be read."""
+        """Cells of the next `n` rows, empty for rows that cannot be read."""
         while len(self._rest) < n:
             columns, _, numbers = next(self._batches, (None, None, None))
             if columns is None:
@@ -58,7 +58,7 @@ class Ids:
 
 
 def _places(numbers: np.ndarray, done: int) -> pa.Array:
-    """For each row of a file from number `done` + 1 to the last of `numbers` (r,) its place there, or a null."""
+    """For each row of a file from number `done` + 1 to the last of `numbers` (r,), its index there, or a null."""
     places = np.full(numbers[-1] - done, -1)
     places[numbers - done - 1] = np.arange(len(numbers))
     return pa.array(places, mask=places < 0)

@@ -1,4 +1,4 @@
-"""The BLAS libraries in use, and whether OpenBLAS uses AVX-512 where the processor has it."""
+"""The BLAS libraries in use, and whether OpenBLAS uses AVX-512 if the processor has it."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _PROCESSOR = Path("/proc/cpuinfo")
 def choose_core_type(environment: MutableMapping[str, str] = os.environ, processor: Path = _PROCESSOR) -> str | None:
     """Make OpenBLAS use its AVX-512 kernels on processors for which it picks slower ones.
 
-    OpenBLAS builds that are older than an AMD processor with AVX-512 take it for Haswell, at half its speed. OpenBLAS
+    OpenBLAS builds that are older than an AMD processor with AVX-512 treat it as Haswell, at half its speed. OpenBLAS
     reads the core type once, when NumPy is first imported, so later calls do nothing.
 
     Parameters
     ----------
     environment : mapping, optional
-        Environment variables; a setting of the user stays.
+        Environment variables; a setting by the user is not changed.
     processor : Path, optional
-        Description of the processor in Linux's form.
+        File that describes the processor, in the format of ``/proc/cpuinfo``.
 
     Returns
     -------
     str or None
-        The core type that was set; None if it would not help, comes too late, or was set before.
+        The core type that was set; None if it would not help, NumPy is already imported, or a type was set before.
 
     Notes
     -----
-    **Error** none: every core type computes the same products, to rounding. **Cost** one small file is read.
-    **Differs from the source** Newer OpenBLAS builds choose the same by themselves; setting it is then harmless.
+    **Error** none: every core type computes the same products, up to rounding. **Cost** one small file is read.
+    **Differs from the source** Newer OpenBLAS builds make the same choice themselves; setting it is then harmless.
     """
     if _VARIABLE in environment or "numpy" in sys.modules:
         return None
@@ -61,7 +61,7 @@ def blas_libraries() -> list[str]:
 
 
 def faster_products(environment: Mapping[str, str] = os.environ, processor: Path = _PROCESSOR) -> str | None:
-    """How to make OpenBLAS use AVX-512; None if it does so already, or the processor lacks AVX-512."""
+    """How to make OpenBLAS use AVX-512; None if it already does, or the processor lacks AVX-512."""
     import scipy.linalg  # noqa: F401 - SciPy may bring a BLAS of its own
     from threadpoolctl import threadpool_info
 

@@ -1,4 +1,4 @@
-"""The checkpoint of ``phimap fit``: when it is written, and what has to be the same for a fit to be resumed."""
+"""The checkpoint of ``phimap fit``: when it is written, and what must be the same for a fit to be resumed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from phimap.io import Rows
 from phimap.io.checkpoint import Checkpoint
 
 _EVERY = "5min"
-# Options that change no bit of the model, and `data`, which is compared by its content.
+# Options that do not affect the model, and `data`, which is compared by content.
 _FREE = ("data", "model", "report", "memory", "n_jobs", "json", "force", "quiet", "checkpoint", "every")
 
 
 @contextmanager
 def checkpoint_of(options: FitOptions) -> Iterator[Checkpoint | None]:
-    """The checkpoint asked for, None without one; its folder is removed after the block, unless that fails."""
+    """The requested checkpoint, or None; its folder is removed after the block, unless the block fails."""
     if options.checkpoint is None:
         yield None
         return
@@ -37,7 +37,7 @@ def checkpoint_of(options: FitOptions) -> Iterator[Checkpoint | None]:
 
 
 def data_facts(table: Rows, overview: Overview) -> dict[str, Any]:
-    """Facts that are the same for equal tables, by name."""
+    """Named facts about the data, which are the same for equal tables."""
     columns, encoder = overview.summary.columns, overview.encoder
     moments = None if overview.summary.moments is None else mean_and_deviation(overview.summary.moments)
     return {

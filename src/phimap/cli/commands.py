@@ -1,4 +1,4 @@
-"""The commands; their options are fields of dataclasses, and the work is imported when a command runs."""
+"""The commands; their options are fields of dataclasses, and a command's module is imported when it runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phimap.bench.options import BenchOptions
 from phimap.cli.errors import OneLineGroup, one_line_errors
 from phimap.cli.options import CompareOptions, FitOptions, InfoOptions, PlanOptions, PredictOptions
 
-# Each is a module of this folder with a function `run`, which takes the options.
+# Each command is a module of this package with a function `run`, which takes the options.
 COMMANDS: dict[str, tuple[type, str]] = {
     "fit": (FitOptions, "Fit a kernel model on a table, or on images, and score it on held-out rows."),
     "predict": (PredictOptions, "Predict the rows of a table, or the images of a folder, with a saved model."),
@@ -55,7 +55,7 @@ def start(
 
 
 def _add(command: str, kind: type, text: str) -> None:
-    """Add a command that has the fields of a frozen dataclass as options."""
+    """Add a command whose options are the fields of a frozen dataclass."""
     hints = get_type_hints(kind, include_extras=True)
     declared: dict[str, tuple[Any, Option]] = {one.name: get_args(hints[one.name]) for one in fields(kind)}  # pyright: ignore[reportAssignmentType]
 
@@ -70,10 +70,10 @@ def _add(command: str, kind: type, text: str) -> None:
 
 
 def _parameter(field: Field, kind: Any, option: Option) -> Parameter:
-    """A field as typer wants it."""
+    """A field as a parameter for typer."""
     if option.read is not None:
         kind = str | None if field.default is None else str
-    # Typer would add an option --no-..., which is the default.
+    # Without explicit names typer would add an option --no-..., which would only restate the default.
     names = option.names or ((_flag(field.name),) if kind is bool else ())
     completes = (lambda: list(option.words)) if option.words else None
     shown = (
@@ -86,7 +86,7 @@ def _parameter(field: Field, kind: Any, option: Option) -> Parameter:
 
 
 def _read(name: str, option: Option, value: Any) -> Any:
-    """The value of a field for what was typed."""
+    """Convert typed text to the value of a field."""
     if option.read is None or value is None:
         return value
     return option.read(option.names[0] if option.names else _flag(name), value)

@@ -28,7 +28,7 @@ _Keyed = tuple[Any, np.ndarray, np.ndarray]
 
 
 def run(options: CompareOptions) -> None:
-    """Carry out the command."""
+    """Run the command."""
     check_writable("--report", options.report, [options.data])
     if not options.force:
         check_replaceable("--report", options.report, is_page, "HTML page")
@@ -73,7 +73,7 @@ def _read(options: CompareOptions, path: str, most: int | None) -> tuple[Any, np
 def _sample(path: str, table: Rows, most: int | None, seed: int) -> tuple[Any, np.ndarray, int]:
     """At most `most` random rows of a table in file order, their targets, and the number of all rows.
 
-    Up to twice as many rows are in memory.
+    Memory holds up to twice as many rows.
     """
     rng = np.random.default_rng(seed)
     kept: list[_Keyed] = []

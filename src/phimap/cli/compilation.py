@@ -1,4 +1,4 @@
-"""Compilation of all loops before their first use, for container images and for machines that start often."""
+"""Compilation of all loops before their first use, for container images and machines that are often restarted."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _IMAGE = (8, 8, 3)
 
 
 def compile_loops() -> None:
-    """Use every compiled loop once with each type of input, so that its code is kept for the next process.
+    """Call every compiled loop once with each type of input, so that the compiled code is cached for later processes.
 
-    This takes half a minute if no code is kept yet, and a second or two if all is.
+    This takes half a minute without cached code, and a second or two with it.
     """
     for dtype in (np.float32, np.float64):
         for use in _uses(dtype):
@@ -26,7 +26,7 @@ def compile_loops() -> None:
 
 
 def _uses(dtype: Any) -> Iterator[Callable[[], Any]]:
-    """Small pieces of work that together call all compiled loops with arrays of a dtype."""
+    """Small calls that together use all compiled loops with arrays of a dtype."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((_ROWS, _COLUMNS)).astype(dtype)
     images = rng.standard_normal((4, *_IMAGE)).astype(dtype)

@@ -1,4 +1,4 @@
-"""Fitted models in words."""
+"""Descriptions of fitted models in words."""
 
 from __future__ import annotations
 

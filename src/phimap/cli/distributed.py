@@ -1,4 +1,4 @@
-"""``phimap fit --scheduler``: the training rows of a file on the workers of a cluster, which read it themselves."""
+"""``phimap fit --scheduler``: the training rows of a file are read by the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from phimap.cli.options import FitOptions
 from phimap.cli.rows import SplitRows
 from phimap.cli.standard_input import MARK
 
-# Parts into which a file is cut. A worker reads it from its beginning to the end of its part, so that more parts would
-# be read more often; each is a whole number of batches, whatever the number of workers, and so is every sum.
+# Number of parts of a file. A worker reads the file from its beginning to the end of its part, so more parts would
+# be read more often. Each part is a whole number of batches, and sums do not depend on the number of workers.
 _PARTS = 8
 
 
 def check_scheduler(options: FitOptions) -> None:
-    """Refuse data that workers cannot read, and checkpoints, which know the passes of this process alone."""
+    """Refuse data that workers cannot read, and checkpoints, which store only the passes of this process."""
     if options.scheduler is not None and options.checkpoint is not None:
         raise ValueError(
             "--checkpoint works without --scheduler, got both. Leave one out: workers that die are replaced."

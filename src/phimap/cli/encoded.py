@@ -1,4 +1,4 @@
-"""The columns of an encoder, in words."""
+"""Descriptions of the columns of an encoder."""
 
 from __future__ import annotations
 

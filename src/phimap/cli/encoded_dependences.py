@@ -10,9 +10,9 @@ from phimap.report import Dependence, Dependences, dependences
 
 
 def encoded_dependences(model: Any, X: Any, count: int) -> Dependences | None:
-    """Predictions along those of the `count` most relevant columns that are numbers, in their own units.
+    """Predictions along the `count` most relevant columns, of which only numeric ones are used, in their own units.
 
-    The rows `X` (n, d) are encoded. None if no such column is a number.
+    `X` (n, d) holds encoded rows. None if none of these columns is numeric.
     """
     encoder = model.encoder_
     numbers = {

@@ -23,10 +23,10 @@ INTERRUPTED = 130
 # Exceptions for bad data, bad arguments, a full disk, too little memory and missing packages. Any other exception is a
 # bug of this program and shows its traceback.
 _EXPECTED = (ValueError, TypeError, MemoryError, OSError, ImportError)
-# Environment variable that shows the traceback of these, too.
+# If this environment variable is set, expected exceptions show their traceback as well.
 _TRACEBACK = "PHIMAP_TRACEBACK"
-# Messages of the library name parameters, as `alpha` or drop=...; the command line names the options in their place.
-# Some options have other names than the parameters.
+# Library messages mention parameters as `alpha` or drop=...; the command line replaces them by its options, some of
+# which have other names.
 _OTHER_NAMES = {"n_components": "features", "random_state": "seed"}
 _NAMES = {field.name for kind in (FitOptions, CompareOptions) for field in fields(kind)} | _OTHER_NAMES.keys()
 _PARAMETER = re.compile(r"`(\w+)`|\b(size|channels|columns|drop|types|dtype)=(\.\.\.|\w+)")

@@ -36,5 +36,5 @@ class FarRows:
 
     @property
     def message(self) -> str | None:
-        """The warning for all batches; None where all rows are near."""
+        """The warning for all batches; None if all rows are near."""
         return None if self._warning is None else str(self._warning.among(self._n_far, self._n_rows))

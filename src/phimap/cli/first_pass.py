@@ -19,7 +19,7 @@ from phimap.learn.rows.scaling import ColumnMoments
 from phimap.learn.rows.target_facts import ExtremeTargets
 from phimap.tables import ColumnSummary, TableEncoder
 
-# Rounding to fewer steps than this moves values by more than a thousandth of the column's range.
+# Rounding a range to fewer steps than this moves values by more than a thousandth of the range.
 _FEW_STEPS = 1000
 
 
@@ -33,13 +33,13 @@ class Overview:
     summary : RowSummary
         The learner's summary of the training rows; empty for a frame, whose rows are still to be encoded.
     encoder : TableEncoder or None
-        Of the columns of a frame; None where the table holds numbers alone.
+        Encoder of the columns of a frame; None if the table holds only numbers.
     whole : bool
         Whether every target is a label or a whole number.
     extreme : str or None
-        A line on the one row, held out or not, that has most of the variance of a numeric target.
+        A message about a single row, held out or not, with most of the variance of a numeric target.
     held_out : list of (X, y, numbers) or None
-        The held-out rows as they were read; None where they are too many to be kept.
+        The held-out rows as read; None if they are too large to be kept.
     """
 
     n_rows: int
@@ -51,7 +51,7 @@ class Overview:
     held_out: list[Block] | None
 
     def with_summary(self, summary: Any, rows: Iterable[tuple[Any, np.ndarray]]) -> Overview:
-        """The overview with a `summary` of all training rows, batches (X, y), in place of the one that it has."""
+        """The overview with `summary` updated by all training rows, batches (X, y), in place of its present summary."""
         return replace(self, summary=summarised(summary, rows))
 
     @property
@@ -65,7 +65,7 @@ class Overview:
 
     @property
     def labels(self) -> list | None:
-        """Distinct targets of the training rows, sorted; None where there are too many to be classes."""
+        """Distinct targets of the training rows, sorted; None if there are too many to be classes."""
         return None if self.summary.labels is None else self.summary.labels.values.tolist()
 
     @property
@@ -94,13 +94,13 @@ def first_pass(
     table : Rows
     options : FitOptions
     learner : KernelRegressor
-        It makes the summary.
+        The learner that makes the summary.
     most_rows : int
-        Most rows of a batch.
+        Largest number of rows of a batch.
     most_kept : int
         Bytes up to which the held-out rows are kept, so that they need not be read again.
     advance : callable
-        ``advance(rows)`` is called when rows are done.
+        ``advance(rows)`` is called for every batch.
     """
     batches = read_ahead(table.numbered_batches(rows_read(table, most_rows, options.memory)))
     seen = _SeenRows(table, options, Watched(batches, advance), most_kept)
@@ -119,17 +119,17 @@ def first_pass(
 
 def summarised(summary: Any, rows: Iterable[tuple[Any, np.ndarray]]) -> Any:
     """The summary of a learner with all `rows`, batches (X, y), added."""
-    # The learner refuses numbers whose squares overflow, and names their place.
+    # The learner refuses numbers whose squares overflow, and reports where they are.
     with np.errstate(over="ignore", invalid="ignore"):
         for X, y in rows:
-            # Pixels in bytes are summarised as the learner takes them.
+            # Images of bytes are converted to the type that the learner uses.
             X = X if X.dtype.kind == "f" else X.astype(np.float32)
             summary.update(X if X.ndim == 2 else X.reshape(len(X), -1), y)
     return summary
 
 
 class _SeenRows:
-    """The rows of a table in its first pass, and the facts that need all rows or their places in the file."""
+    """The rows of a table in its first pass, and the facts that need all rows or their numbers in the file."""
 
     def __init__(self, table: Rows, options: FitOptions, batches: Iterable[Block], most_kept: int) -> None:
         self._table, self._options, self._batches = table, options, batches
@@ -158,7 +158,7 @@ class _SeenRows:
                 yield X, y
 
     def _keep(self, block: Block) -> None:
-        """Keep held-out rows, unless all of them take too many bytes."""
+        """Keep held-out rows, unless all of them together take too many bytes."""
         self._most_kept -= sum(part.nbytes for part in block if part is not None)
         self.kept = None if self.kept is None or self._most_kept < 0 else [*self.kept, block]
 
@@ -178,7 +178,7 @@ def constant_columns(table: Rows, summary: Any) -> list[str]:
 
 
 def coarse_columns(table: Rows, summary: Any, dtype: str) -> str | None:
-    """A line on columns with few values after rounding to `dtype`, such as times in seconds; None if there are none."""
+    """A message on columns with few values after rounding to `dtype`, such as times in seconds; None without any."""
     if np.dtype(dtype) == np.float64:
         return None
     low, high = summary.columns.low, summary.columns.high

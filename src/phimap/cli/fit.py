@@ -42,23 +42,23 @@ from phimap.learn.rows.target_facts import ExtremeTargetWarning
 from phimap.learn.search.kernel import OTHERS, STATIONARY, kernel_name
 from phimap.learn.search.width import most_components
 
-# Kernels of networks, and the options that shape them.
+# Kernels of networks, and the options that set their architecture.
 _NETWORKS = {"ntk": (NTK, ("depth",)), "nngp": (NNGP, ("depth",)), "cntk": (CNTK, ("depth", "filter_size", "pooling"))}
-# Options that choose the columns of the table and their form; `--drop` grows by the columns that are constant.
+# Options that select columns and how they are read; `drop`, to which constant columns are added, is passed separately.
 _SELECTED = ("target", "columns", "types", "strict", "dtype", "size", "channels")
-# Held-out rows stay in memory if they take at most a quarter of what solver and batches leave.
+# Held-out rows stay in memory if they take at most a quarter of the memory that solver and batches leave.
 _SHARE_KEPT = 4
 
 
 def run(options: FitOptions) -> None:
-    """Carry out the command: fit, then write model and report, then print the result."""
+    """Run the command: fit, then write model and report, then print the result."""
     options = replace(options, kernel=kernel_name(options.kernel, ("auto", *STATIONARY, *OTHERS), "--kernel"))
     _check(options)
     with (
         config(memory=options.memory, n_jobs=options.n_jobs),
         readable(options.data) as path,
         checkpoint_of(options) as checkpoint,
-        # A fit that is resumed has the memory that it began with.
+        # A resumed fit uses the memory budget of the fit that was stopped.
         config(memory=None if checkpoint is None else checkpoint.budget(options.memory)),
     ):
         result = fit_table(replace(options, data=in_words(options.data)), path, checkpoint)
@@ -77,7 +77,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     # Workers may run in other folders.
     path = os.path.abspath(path) if options.scheduler is not None else path
     selected = partial(open_selected, path, **{name: getattr(options, name) for name in _SELECTED})
-    # It makes summaries of rows before the task is known.
+    # This learner makes summaries of rows before the task is known.
     probe = _learner(options, "regression", options.standardize)
 
     # The table: rows to train on and rows to hold out, numbers or columns for an encoder.
@@ -109,7 +109,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     learner = _learner(options, task, standardize)
     if overview.encoder is None and standardize in ("auto", "columns"):
         constant = constant_columns(table, overview.summary)
-        # The columns of arrays go by their places, so they all stay.
+        # Columns of arrays are identified by position, so none of them is dropped.
         if constant and not table.is_image and not isinstance(table, ArrayTable):
             if not options.quiet:
                 _note_left_out(options.data, [f"{name!r} (constant)" for name in constant])
@@ -121,7 +121,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     for doubt in filter(None, (coarse, overview.extreme if task == "regression" else None)):
         complain(f"{options.data}: {doubt}", "warning")
 
-    # The fit. The warning of an extreme target has been given, with its row in the file.
+    # The fit. The warning about an extreme target was already given, with its row in the file.
     n_before = len(stages.finished)
     names = None if overview.encoder is not None or table.is_image else table.feature_names
     with warnings.catch_warnings():
@@ -149,13 +149,13 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
             scores = score(learner, task, held_out, advance, overview.summary.sample)
         if (unseen := scores.unseen()) is not None:
             complain(f"{options.data}: held out, {unseen}", "warning")
-    # Timings belong to this run: without them a seed gives the same model file each time.
+    # Timings are not part of the model, so that the same seed gives the same model file.
     finished = [*stages.finished[:n_before], *vars(learner).pop("stages_"), *stages.finished[n_before:]]
     return Result(options, table, overview, task, why, learner, scores, finished, time.perf_counter() - start)
 
 
 def _outputs(result: Result, stages: Stages) -> Iterator[Output]:
-    """The files to write; the report is made after the model has been written."""
+    """The files to write; the report is rendered after the model has been written."""
     options = result.options
     if options.model is not None:
         yield options.model, lambda path: save(result.model, path, statistics=options.statistics)
@@ -198,8 +198,8 @@ def _check(options: FitOptions) -> None:
 
 
 def _batch_rows_and_room(options: FitOptions) -> tuple[int, int]:
-    """Rows of which features are formed at a time, and bytes for held-out rows that need not be read again."""
-    # The learner takes the solver that fits.
+    """Rows whose features are formed at a time, and bytes for held-out rows that need not be read again."""
+    # The learner chooses a solver that fits the budget, so the smaller memory of the two counts.
     budget = stated_budget()
     most = most_components(budget) if isinstance(options.features, str) else options.features
     kept, itemsize = min(RidgeSolver.memory(None, most), memory_in_passes(most)), np.dtype(options.dtype).itemsize
@@ -219,7 +219,7 @@ def _learner(options: FitOptions, task: str, standardize: str) -> Any:
     if kernel in _NETWORKS:
         network, names = _NETWORKS[kernel]
         shape = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-        # A kernel that is named by text alone may get a metric, as in Python.
+        # A kernel named by text, without parameters, may get a metric, as in Python.
         kernel = network(**shape) if shape else kernel
     return kind(
         kernel,
@@ -230,7 +230,7 @@ def _learner(options: FitOptions, task: str, standardize: str) -> Any:
         effort=options.effort,
         corrections=None if options.corrections == "none" else options.corrections,
         standardize=False if standardize == "none" else standardize,
-        # Passes keep no sums.
+        # Solvers in passes keep no sums.
         solver="cholesky" if options.statistics else "auto",
         device=options.device,
         memory=options.memory,
@@ -241,7 +241,7 @@ def _learner(options: FitOptions, task: str, standardize: str) -> Any:
 
 
 def _spinner(text: str, *, quiet: bool) -> Any:
-    """A sign of life while something without a known length runs."""
+    """A progress indicator for work of unknown length."""
     if quiet or not sys.stderr.isatty():
         return nullcontext()
     from rich.console import Console

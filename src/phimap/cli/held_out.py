@@ -1,4 +1,4 @@
-"""Scores on held-out rows, beside those of a linear model."""
+"""Scores of a model on held-out rows, beside the scores of a linear model."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from sklearn.exceptions import ConvergenceWarning
 from phimap.cli.scoring import Scores
 from phimap.comparison.methods import LINEAR
 
-# A linear model of more columns, pixels mostly, takes longer than it is worth.
+# A linear model of more columns, such as pixels, takes too long for a comparison.
 _MOST_COLUMNS = 500
 
 
 def outcomes(model: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Predictions (r,) for rows with the columns of the model, and for two classes the scores (r,)."""
+    """Predictions (r,) for rows with the columns of the model, and the scores (r,) if there are two classes."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
         if len(getattr(model, "classes_", ())) != 2:
-            # A model of one target in a column predicts a column.
+            # A model that was fitted to one target in a column predicts a column.
             return model.predict(X).reshape(X.shape[0]), None
         scores = model.decision_function(X)
     return model.classes_[(scores > 0).astype(np.intp)], scores
@@ -52,7 +52,7 @@ def _linear(sample: Any, task: str) -> Any:
     if sparse.issparse(X) or X.shape[1] > _MOST_COLUMNS or (task == "classification" and np.unique(y).size < 2):
         return None
     with warnings.catch_warnings():
-        # The linear model serves for comparison; it need not have converged.
+        # The linear model is for comparison only and need not have converged.
         warnings.simplefilter("ignore", ConvergenceWarning)
         # With float32 rows scikit-learn would round the targets, too.
         return LINEAR.make(task, None, 0).fit(X.astype(np.float64), y)

@@ -26,13 +26,13 @@ from phimap.ops.compiled.jit import Kept, kept
 # A name, its text, and the value for JSON unless that is the text.
 Row = tuple[str, str] | tuple[str, str, Any]
 
-# Fewer compiled loops than this come from using one map or two.
+# With fewer compiled loops than this, only one or two maps have been used.
 _FEW_LOOPS = 20
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
 
 def run(options: InfoOptions) -> None:
-    """Carry out the command."""
+    """Run the command."""
     if options.compile:
         if options.model is not None:
             raise ValueError(
@@ -117,7 +117,7 @@ def _learner(model: Any) -> list[Row]:
 
 
 def _faster_start(code: Kept) -> str | None:
-    """Advice on a faster start of later processes; None if there is none."""
+    """Advice for a faster start of later processes; None if there is none."""
     if code.n_loops >= _FEW_LOOPS:
         return None
     if not code.can_grow:

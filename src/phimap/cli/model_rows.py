@@ -1,4 +1,4 @@
-"""The rows of a table as a saved model takes them."""
+"""The rows of a table, prepared for a saved model."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from phimap.tables import EncodedColumn, TableEncoder
 
 
 class ModelRows:
-    """Rows of `data`, at `path`, on the columns that `model` was trained on.
+    """Rows of `data`, at `path`, with the columns that `model` was trained on.
 
-    Columns are found by name, or by place where the file or the model has no names. Images of a folder get the model's
-    channels, and its size if the model was trained on resized ones. Unless `strict`, a row with a cell that is missing
-    or not a number is left out where the model takes numbers.
+    Columns are found by name, or by position if the file or the model has no names. Images of a folder are converted to
+    the model's channels, and resized if the model was trained on resized images. Unless `strict`, a row with a missing
+    or non-numeric cell is left out if the model takes numbers.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class ModelRows:
     def __init__(self, data: str, path: str, target: str | None, model: Any, *, strict: bool) -> None:
         self._data, self._model = data, model
         self._encoder: TableEncoder | None = model.encoder_
-        # Without names in the file or in the model, columns go by place.
+        # Without names in the file or in the model, columns are identified by position.
         is_array = path.lower().endswith((".npy", ".npz")) or ".npz:" in path
         names = self._names()
         if target is not None and names is not None and target in names:
@@ -70,14 +70,14 @@ class ModelRows:
         return self.table.row_name(int(numbers[row]))
 
     def _names(self) -> list[str] | None:
-        """Names of the columns in the file that the model needs; None where it has no names for them."""
+        """Names of the columns in the file that the model needs; None if it has no names for them."""
         if self._encoder is not None:
             return [column.name for column in self._encoder.columns_ if column.encoding is not None]
         names = getattr(self._model, "feature_names_in_", None)
         return None if names is None else names.tolist()
 
     def _check_shape(self, names: list[str] | None) -> None:
-        """Refuse images of another shape, and another number of columns than the model has."""
+        """Refuse images of another shape than the model's, and another number of columns."""
         model, table, shape = self._model, self.table, getattr(self._model, "sample_shape_", ())
         if len(shape) == 3 and table.is_image and table.sample_shape != shape:
             raise DataError(
@@ -85,7 +85,7 @@ class ModelRows:
                 "Resize the images, or train with --size."
             )
         if self._encoder is not None:
-            # An encoder finds its columns among others of an array.
+            # An encoder may use only some of the columns of an array.
             n_columns = table.n_features if names is None else len(names)
         else:
             n_columns = model.n_features_in_
@@ -97,7 +97,7 @@ class ModelRows:
 
 
 def _kind(column: EncodedColumn) -> str | None:
-    """How to read the cells of a text file for an encoded column; None where their look decides."""
+    """How to read the cells of a text file for an encoded column; None if the type is inferred from the cells."""
     if column.kind == "number" and not column.encoding.from_text:  # pyright: ignore
         return "number"
     typed = column.kind in ("number", "boolean", "date")

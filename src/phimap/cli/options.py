@@ -26,7 +26,7 @@ def number_or(words: str, kind: Callable[[str], Any], rule: str, remedy: str = "
 
 
 def positive_integer(text: str) -> int:
-    """A positive integer, written in digits alone."""
+    """A positive integer, written in digits only."""
     if not (text.isdigit() and int(text) > 0):
         raise ValueError
     return int(text)
@@ -76,7 +76,10 @@ Types = Annotated[
     Option("What columns are, such as zip=category,born=date; also number, text and drop.", read=kinds),
 ]
 Strict = Annotated[bool, Option("Refuse a table with rows that cannot be used, in place of leaving them out.")]
-Memory = Annotated[str | None, Option("Byte budget, such as 2GB. Default: 4GB for what a fit chooses, half of the free memory for all else.")]
+Memory = Annotated[
+    str | None,
+    Option("Byte budget, such as 2GB. Default: 4GB for what a fit chooses, half of the free memory for all else."),
+]
 Jobs = Annotated[int | None, Option("Threads; changes no bit of the result. Default: all cores.")]
 Json = Annotated[bool, Option("Print the results as one JSON object.")]
 

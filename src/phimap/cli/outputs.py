@@ -1,4 +1,4 @@
-"""Output files: checked before the work, written whole after it."""
+"""Output files: checked before the work, written atomically after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``phimap plan``: what a fit will take of time, memory and traffic, before it is begun."""
+"""``phimap plan``: the time, memory and traffic of a fit, predicted before it is started."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from phimap.io import DataError
 from phimap.learn.search.kernel import OTHERS, STATIONARY, kernel_name
 from phimap.theory import REFERENCE
 
-# Kernels whose maps are no Fourier features, by the rate of a machine that comes closest.
+# Which machine constant to use for kernels without Fourier features.
 _KINDS = {"ntk": "ntk", "nngp": "ntk", "cntk": "ntk"}
 
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Rows, columns and outputs to plan for, where rows come from, and notes on these numbers."""
+    """Rows, columns and outputs to plan for, the format of the rows, and notes on these numbers."""
 
     n_rows: int
     n_columns: int
@@ -35,7 +35,7 @@ class _Sizes:
 
 
 def run(options: PlanOptions) -> None:
-    """Carry out the command."""
+    """Run the command."""
     kernel = kernel_name(options.kernel, ("auto", *STATIONARY, *OTHERS), "--kernel")
     for name, least in (("rows", 2), ("columns", 1), ("targets", 1), ("features", 2), ("workers", 1)):
         value = getattr(options, name)
@@ -43,7 +43,7 @@ def run(options: PlanOptions) -> None:
             raise ValueError(f"--{name} must be at least {least}, got {value}. Use for example 4096.")
     sizes, budget = _sizes(options), stated_budget(options.memory)
     found = _cost(options, kernel, sizes, budget)
-    # Budgets leave out what the libraries take.
+    # A budget does not include the memory of the imported libraries.
     fits = max(found.worker_memory, found.driver_memory) - found.machine.process <= budget
     if options.json:
         write_json(found.to_dict() | {"rows_estimated": sizes.estimated, "notes": list(sizes.notes), "fits": fits})
@@ -52,7 +52,7 @@ def run(options: PlanOptions) -> None:
 
 
 def _sizes(options: PlanOptions) -> _Sizes:
-    """The sizes of the table; those that the options give take precedence."""
+    """The sizes of the table; sizes given as options take precedence."""
     if options.data is None:
         if options.rows is None or options.columns is None:
             raise ValueError("a plan needs a table, or both --rows and --columns. Name a file, or give them.")
@@ -79,7 +79,7 @@ def _sizes(options: PlanOptions) -> _Sizes:
 
 
 def _cost(options: PlanOptions, kernel: str, sizes: _Sizes, budget: int) -> Cost:
-    """The prediction for this machine, or for that of the documentation."""
+    """The prediction for this machine, or for the documentation's reference machine."""
     if options.machine == "reference":
         machine = REFERENCE
     else:
@@ -137,7 +137,7 @@ def _show(found: Cost, sizes: _Sizes, budget: int, fits: bool) -> None:
 
 
 def _time(seconds: float) -> str:
-    """Seconds in the unit that suits them."""
+    """Seconds in a suitable unit."""
     for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * size:
             return f"{seconds / size:,.1f} {unit}"

@@ -35,7 +35,7 @@ from phimap.learn.rows.batches import feature_rows
 
 
 def run(options: PredictOptions) -> None:
-    """Carry out the command."""
+    """Run the command."""
     file, data, output, target = options.model, in_words(options.data), options.output, options.target
     check_writable("--output", output, [options.data, str(file)])
     if options.json and output is None:
@@ -68,7 +68,7 @@ def run(options: PredictOptions) -> None:
     facts = [] if scores is None else [*scores.facts(), Fact("rows", scores.n)]
     if options.json:
         facts.append(Fact("output", str(output)))
-    # On standard output the score would be one more row below the predictions.
+    # On standard output the scores would look like further rows of predictions.
     write(facts, as_json=options.json, stream=sys.stderr if output is None else sys.stdout)
 
 
@@ -80,7 +80,7 @@ def _kind(targets: np.ndarray) -> str:
 def _predictions(
     model: Any, data: str, opened: ModelRows, scores: Scores | None, extra: Uncertainty, far: FarRows
 ) -> Iterator[tuple[pa.Table, np.ndarray]]:
-    """Predictions of each batch, beside the names of images, and the numbers of the rows; they are scored, too."""
+    """Predictions of each batch with the names of images, if any, and the row numbers; also updates `scores`."""
     for X, y, numbers in read_ahead(opened.batches(feature_rows(model.feature_map_.record_.n_components, 4))):
         with far.counted(len(X)):
             predicted, decisions = outcomes(model, X)
@@ -109,7 +109,7 @@ def _write(file: Any, batches: Iterator[pa.Table]) -> None:
         if batch.num_columns > 1 or not batch.column(0).null_count:
             file.write(_lines(batch))
             continue
-        # A single missing value would make an empty line, which most readers skip.
+        # A single missing value would be an empty line, which most readers skip, so it is quoted.
         missing = batch.column(0).is_null().to_numpy()
         for run in np.split(np.arange(len(missing)), np.flatnonzero(np.diff(missing)) + 1):
             file.write(b'""\n' * len(run) if missing[run[0]] else _lines(batch.slice(run[0], len(run))))

@@ -33,9 +33,9 @@ from phimap.config import size_text
 from phimap.learn.rows.batches import feature_rows
 from phimap.report import Dependences, Facts, dependences, error_curves, render
 
-# Most columns of a table that is described column by column, and the number of columns that are shown.
+# Largest number of columns of a table that is described column by column, and number of columns listed.
 _MOST_DESCRIBED, _LISTED = 200, 40
-# Columns with a bar for their relevance, columns along which predictions are drawn, and rows that are averaged there.
+# Columns with a bar for their relevance, columns with a plot of partial dependence, and rows averaged in these plots.
 _BARS = 15
 _DRAWN = 2
 _DRAWN_ROWS = 200
@@ -50,7 +50,7 @@ _HEAD = ("column", "mean", "deviation", "lowest", "highest")
 
 
 def page(result: Result) -> str:
-    """The report of `result` as HTML, with error curves, which are measured here."""
+    """The report of `result` as HTML; computes the error curves and dependences."""
     options, overview, model = result.options, result.overview, result.model
     stages = list(result.stages)
     curves = None
@@ -106,7 +106,7 @@ def _dependences(result: Result) -> Dependences | None:
 
 
 def _headline(result: Result, true: np.ndarray | None) -> str:
-    """The score in a sentence, beside that of a constant prediction."""
+    """The score in a sentence, compared with that of a constant prediction."""
     scores, target = result.scores, result.table.target_name
     if scores is None or true is None:
         return f"Trained on all {result.overview.n_train:,} rows. Nothing was held out, so there is no score."
@@ -144,7 +144,7 @@ def _tiles(result: Result, stages: list[Stage]) -> list[tuple[str, str, str]]:
 
 
 def _score_tiles(scores: Scores, target: str) -> list[tuple[str, str, str]]:
-    """The score, beside those of a constant and of a linear model."""
+    """The score, and the scores of a constant prediction and of a linear model."""
     linear = scores.linear
     if scores.task == "regression":
         beside = "" if linear is None else f"a linear model: {number_text(linear.rmse, 3)}"

@@ -13,9 +13,10 @@ from sklearn.metrics import balanced_accuracy_score, precision_score, recall_sco
 from phimap.cli.output import Fact
 from phimap.learn.rows.scaling import ColumnMoments
 
-# Unknown classes that a message lists, and distinct ones that are counted: a column of numbers does not hold classes.
+# Number of unknown classes that a message lists, and of distinct ones that are counted. A column with more holds
+# numbers.
 _LISTED, _COUNTED = 5, 1000
-# Pairs of true and predicted values kept for figures: enough for any, and few megabytes.
+# Number of pairs of true and predicted values kept for figures; they take a few megabytes.
 _KEPT = 200_000
 
 
@@ -37,7 +38,7 @@ class Scores:
     ----------
     task : str
     n : int
-        Rows scored.
+        Number of rows scored.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ class Scores:
         self._decisions: list[np.ndarray] = []
 
     def update(self, y: np.ndarray, predicted: np.ndarray, decisions: np.ndarray | None = None) -> None:
-        """Add true and predicted targets, both (r,), and of two classes the scores (r,) that rank the rows."""
+        """Add true and predicted targets, both (r,), and for two classes the scores (r,) that rank the rows."""
         self.n += len(y)
         if self.task == "regression":
             self._wrong += float(np.square(y - predicted, dtype=np.float64).sum())
@@ -82,7 +83,7 @@ class Scores:
             self._unseen.update(unseen.tolist())
 
     def unseen(self) -> str | None:
-        """A line on the rows of classes that the model cannot predict; None without such rows."""
+        """A message on rows of classes that the model cannot predict; None without such rows."""
         if not self._n_unseen:
             return None
         common = self._unseen.most_common(_LISTED)
@@ -127,7 +128,7 @@ class Scores:
         counts = [int((true == label).sum()) for label in self._classes]
         if min(counts) == 0:
             return None
-        # Of two equally common classes it is the second, which is the positive class of the scores.
+        # If both classes are equally common, take the second, which is the positive class of the scores.
         place = int(counts[1] <= counts[0])
         rare = self._classes[place]
         is_rare, is_named = true == rare, predicted == rare

@@ -1,4 +1,4 @@
-"""How a command ends on SIGTERM and Ctrl-C."""
+"""Handling of SIGTERM and Ctrl-C in commands."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def terminable() -> Iterator[None]:
 
 @contextmanager
 def stopping(stop: Callable[[BaseException], None], where: object) -> Iterator[None]:
-    """On SIGTERM and Ctrl-C, call `stop` with the exception that it raises once the checkpoint is written."""
+    """On SIGTERM and Ctrl-C, call `stop` with an exception, which it raises after writing the checkpoint."""
     goes_on = f"The same command goes on from {where}."
     with ExitStack() as stack:
         stack.enter_context(_handled(signal.SIGTERM, lambda: stop(Stopped(f"stopped. {goes_on}"))))
@@ -48,7 +48,7 @@ def stopping(stop: Callable[[BaseException], None], where: object) -> Iterator[N
 
 @contextmanager
 def _handled(number: signal.Signals, handle: Callable[[], None]) -> Iterator[None]:
-    """Call `handle` when a signal arrives; Python delivers signals to the main thread alone."""
+    """Call `handle` when a signal arrives; outside the main thread, where Python delivers no signals, do nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -15,7 +15,7 @@ from phimap._files import DataError
 #: The path that stands for standard input.
 MARK = "-"
 _NAME = "standard input"
-# Suffixes by the first bytes of a file; other files are CSV.
+# Suffixes by the first bytes of a file; other files are taken as CSV.
 _SIGNATURES = {
     b"PAR1": ".parquet",
     b"ARROW1": ".feather",

@@ -1,4 +1,4 @@
-"""How large a table is, without reading it: from what its file says of itself, or from the beginning of a text."""
+"""The size of a table, estimated without reading all of it: from the file's metadata, or from the start of a text."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from phimap.io.frame import Frame
 from phimap.io.source import check_file
 from phimap.tables.targets import MOST_CODES
 
-# Text that is looked at: some ten thousand rows, in a few hundredths of a second.
+# Bytes of text that are read: about ten thousand rows, in a few hundredths of a second.
 _HEAD_BYTES = 2**22
-# Readers, by what decoding costs with them.
+# Suffixes of text files, and the format of the cost model for other suffixes.
 _TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".json", ".jsonl", ".ndjson")
 _FORMATS = {".parquet": "parquet", ".feather": "parquet", ".arrow": "parquet", ".npy": "npy", ".npz": "npy"}
 
 
 @dataclass(frozen=True)
 class TableSize:
-    """What is known of a table.
+    """The size of a table.
 
     Attributes
     ----------
     n_rows, n_columns : int
-        Rows, and columns but the target, as they stand in the file.
+        Rows, and columns except the target, as in the file.
     n_outputs : int
-        Columns that the targets are learned as: one of numbers or of two classes, else as many as classes.
+        Number of outputs of the linear model: one for numbers or two classes, else one for each class.
     file_format : {"csv", "parquet", "npy"}
     estimated : bool
-        Whether the rows are those of a sample times its share of the file.
+        Whether `n_rows` is extrapolated from a sample.
     mixed : bool
-        Whether columns hold text or categories, which become more columns.
+        Whether there are columns of text or categories, which are encoded as several columns.
     """
 
     n_rows: int
@@ -46,7 +46,7 @@ class TableSize:
 
 
 def table_size(path: str, target: str | None, task: str) -> TableSize:
-    """Look at a table; without a `target` one of the columns is taken to be it."""
+    """The size of a table; without a `target`, one of the columns is assumed to be the target."""
     file = Path(path.rpartition(".npz:")[0] + ".npz" if ".npz:" in path else path)
     if file.is_dir():
         raise DataError(f"{path}: is a folder. Name one of its files, or give --rows and --columns.")
@@ -68,7 +68,7 @@ def table_size(path: str, target: str | None, task: str) -> TableSize:
 
 
 def _head(file: Path, folder: Path) -> tuple[Path, float]:
-    """A copy of the first lines of a text, and the share of it that they are."""
+    """A copy of the first lines of a text, and their share of the text."""
     with file.open("rb") as stream:
         text = stream.read(_HEAD_BYTES)
     size = file.stat().st_size
@@ -81,9 +81,9 @@ def _head(file: Path, folder: Path) -> tuple[Path, float]:
 
 
 def _described(path: str, target: str | None, task: str, file_format: str) -> TableSize:
-    """The size of a table that says how many rows it has, or is small."""
+    """The size of a table that stores its number of rows, or is small enough to be read."""
     table = open_rows(path, target, bad_rows="skip")
-    # Whether columns hold numbers or not, all of them count.
+    # Non-numeric columns are counted as well.
     table, (y, counted) = read_through(table, _targets_and_rows)
     columns = int(np.prod(table.sample_shape)) - (target is None)
     n_rows = table.n_rows or counted
@@ -91,19 +91,19 @@ def _described(path: str, target: str | None, task: str, file_format: str) -> Ta
 
 
 def _targets_and_rows(table: Rows) -> tuple[np.ndarray | None, int | None]:
-    """Targets of the first batch, and the number of rows where the file does not store it."""
+    """Targets of the first batch, and the number of rows if the file does not store it."""
     y = _first_targets(table)
     return y, sum(len(X) for X, _ in table.batches()) if table.n_rows is None else None
 
 
 def _first_targets(table: Rows) -> np.ndarray | None:
-    """Targets of the first batch; None where there is no target."""
+    """Targets of the first batch; None if there is no target."""
     _, y = next(iter(table.batches()))
     return None if table.target_name is None else np.asarray(y)
 
 
 def _n_outputs(y: np.ndarray | None, task: str) -> int:
-    """Columns that targets are learned as."""
+    """Number of outputs of the linear model for these targets."""
     if y is None or task == "regression":
         return 1 if y is None or y.ndim == 1 else y.shape[1]
     values = np.unique(y.astype(str) if y.dtype.kind == "O" else y)

@@ -1,4 +1,4 @@
-"""Whether a target is to be regressed on or classified."""
+"""The choice between regression and classification of a target."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from phimap.cli.first_pass import Overview
 from phimap.io import DataError
 from phimap.tables.targets import MOST_CODES
 
-# The summary of the training rows collects no more labels than these.
+# Largest number of labels that the summary of the training rows collects.
 _MOST_LABELS = 1000
-# Classes have several rows each, or nothing can be learned of them.
+# A class needs several rows, or nothing can be learned about it.
 _LEAST_ROWS_EACH = 2
-# Whole numbers may be codes of classes if there are at most so many, with gaps in no more than half of their range, and
-# each of them has several rows.
+# A warning that whole numbers may be codes of classes is given if there are at most this many distinct values, with
+# gaps in at most half of their range, and several rows for each value.
 _MOST_DOUBTFUL = 100
 _ROWS_EACH = 5
 
@@ -20,7 +20,7 @@ _ROWS_EACH = 5
 def choose_task(asked: str, where: str, overview: Overview) -> tuple[str, str]:
     """Return ``"classification"`` or ``"regression"``, and why.
 
-    Text and booleans are classes, and so are whole numbers with at most 20 distinct values that have rows enough.
+    Text and booleans are classes, and so are whole numbers with at most 20 distinct values and enough rows.
     """
     text = not overview.summary.targets_are_numbers
     labels = overview.labels
@@ -57,12 +57,12 @@ def choose_task(asked: str, where: str, overview: Overview) -> tuple[str, str]:
 
 
 def _most_codes(overview: Overview) -> int:
-    """Distinct whole numbers that are taken for classes."""
+    """Largest number of distinct whole numbers that are treated as classes."""
     return min(MOST_CODES, overview.n_train // _LEAST_ROWS_EACH)
 
 
 def _look_like_codes(overview: Overview) -> bool:
-    """Whether the target may be codes of classes, though it has too many values to be taken for them."""
+    """Whether the target may be codes of classes, although it has too many values to be treated as such."""
     labels = overview.labels
     if not overview.whole or labels is None or len(labels) > _MOST_DOUBTFUL:
         return False

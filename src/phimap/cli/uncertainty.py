@@ -27,7 +27,7 @@ class Uncertainty:
     Raises
     ------
     ValueError
-        If the model lacks what an option needs.
+        If the model does not support an option.
     """
 
     def __init__(self, model: Any, file: str, probabilities: bool, std: bool, interval: float | None):
@@ -55,7 +55,7 @@ class Uncertainty:
         found: dict[str, np.ndarray] = {}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
-            # The predictions beside these columns have given this warning.
+            # The predictions beside these columns already gave this warning.
             warnings.simplefilter("ignore", OutsideWarning)
             if self._probabilities:
                 shares = self._model.predict_proba(X)

@@ -1,8 +1,8 @@
 """Readers of data files, which hold a bounded part in memory, and the format of model files.
 
-`open_table` gives batches of numbers, `open_frame` columns as they are, and `open_rows` one or the other by the schema.
-Each format has a file of its own, and a line in `formats.py`. Model files hold arrays and descriptions, and no code:
-start with `model.py`.
+`open_table` gives batches of numbers, `open_frame` columns as stored, and `open_rows` chooses by the schema. Each
+format has its own module and a line in `formats.py`. Model files hold arrays and descriptions, and no code: start with
+`model.py`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _DAMAGES = (
 
 
 def stored_name(path: Path) -> str:
-    """The name of the uncompressed file in small letters: that in a zip archive, or without ``.gz``."""
+    """The lower-case name of the uncompressed file: the file in a zip archive, or the name without ``.gz``."""
     name = path.name.lower()
     if name.endswith(".zip"):
         with explained_zip(str(path)), zipfile.ZipFile(path) as archive:
@@ -43,7 +43,7 @@ def open_member(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def explained_zip(where: str) -> Iterator[None]:
-    """Turn exceptions of a bad archive into an error of one line."""
+    """Turn exceptions from a damaged archive into a one-line error."""
     try:
         yield
     except (*_BAD_ZIP, EOFError, LookupError, RuntimeError, UnicodeError) as error:
@@ -52,7 +52,7 @@ def explained_zip(where: str) -> Iterator[None]:
 
 @contextmanager
 def explained_damage(where: str, kind: str, *more: type[Exception]) -> Iterator[None]:
-    """Turn exceptions on a damaged file of this `kind`, and those in `more`, into an error of one line."""
+    """Turn exceptions from a damaged file of this `kind`, and those in `more`, into a one-line error."""
     try:
         yield
     except DataError:

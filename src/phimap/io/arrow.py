@@ -1,4 +1,4 @@
-"""Arrow record batches as NumPy arrays, and types of Arrow in words."""
+"""Arrow record batches as NumPy arrays, and descriptions of Arrow types."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def in_words(kind: pa.DataType) -> str:
 
 
 def refuse_target(where: str, name: str, kind: pa.DataType) -> NoReturn:
-    """Raise the error for a target that is neither numbers nor labels."""
+    """Raise the error for a target that holds neither numbers nor labels."""
     raise DataError(
         f"{where}: target column {name!r} holds {in_words(kind)}, not numbers or labels. Convert it, or choose another."
     )
@@ -55,7 +55,7 @@ def to_arrays(block: pa.RecordBatch, selection: Selection) -> tuple[np.ndarray, 
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
-    """Type of the cells of a column; of a dictionary the type of its values."""
+    """Type of the cells of a column; for a dictionary, the type of its values."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
@@ -78,7 +78,7 @@ def _tensor_column(column: Any) -> Any:
     if pa.types.is_float16(column.type):
         return pa.array(column.to_numpy(zero_copy_only=False).astype(np.float32))
     if is_text(column.type):
-        # `phimap.tables` loads scikit-learn, which reading does not need.
+        # Imported here, as `phimap.tables` loads scikit-learn, which most reading does not need.
         from phimap.tables.parsing import numbers_in
 
         return pa.array(numbers_in(column, "."), from_pandas=True)
@@ -86,7 +86,7 @@ def _tensor_column(column: Any) -> Any:
 
 
 def target_column(column: Any) -> np.ndarray:
-    """Target values (r,): float64, or integers, Booleans and strings as stored; strings without blanks around them."""
+    """Target values (r,): float64, or integers, Booleans and strings as stored; strings are stripped of blanks."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if is_text(column.type):

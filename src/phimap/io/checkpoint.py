@@ -1,4 +1,4 @@
-"""Checkpoints: the sums of a fit so far, in a folder, from which it is resumed after a stop."""
+"""Checkpoints: the sums of an unfinished fit, in a folder, from which the fit can be resumed."""
 
 from __future__ import annotations
 
@@ -25,48 +25,48 @@ from phimap.learn.rows.checkpoint import CheckpointStore, DataFingerprint, Store
 
 # Bytes of finished passes that are held in memory until the next write, so that short passes share a file.
 _MOST_PENDING = 2**24
-# Longer facts are compared by a hash and not shown.
+# Longer facts are compared by a hash, and their values are not shown in messages.
 _LONGEST_FACT = 60
 _HASHED = "sha256:"
 
 
 class Checkpoint(CheckpointStore):
-    """Stores the sums of a fit in a folder, from which the same fit is resumed after a stop.
+    """Stores the sums of a fit in a folder, from which the same fit can be resumed after a stop.
 
-    Every pass over the rows is a sum. The sums of the current pass and of those before are written at intervals. A fit
-    that is resumed from them ends with the same bits as one that was never stopped.
+    The result of a pass over the rows is a sum. The sums of the current pass and of finished passes are written at
+    intervals. A resumed fit ends with the same bits as one that was never stopped.
 
     Parameters
     ----------
     folder : path-like
-        It is made if there is none. A folder with other files is refused.
+        Created if it does not exist. A folder with other files is refused.
     every : float or str, default="5min"
-        Seconds between two writes, or text such as ``"30s"``, ``"5min"`` or ``"1h"``. A fit that is killed loses the
-        work of this time at most.
+        Seconds between two writes, or text such as ``"30s"``, ``"5min"`` or ``"1h"``. A fit that is killed loses at
+        most the work of this time.
     tell : callable, optional
-        A function such as `print`, which is called with a line that says where a fit is resumed.
+        Function such as `print`, called with a line that states where a fit is resumed.
 
     Raises
     ------
     DataError
-        If the folder holds something else, is in use, or was written for other rows, other parameters, another version
-        or another processor.
+        If the folder holds other files, is in use, or was written for other rows, other parameters, another version or
+        another processor.
 
     Notes
     -----
-    As a context it removes the folder when the block ends without an error: save the model in it. Without one, the
-    folder stays until `remove`.
+    Used as a context manager, it removes the folder when the block ends without an error, so save the model within the
+    block. Otherwise the folder stays until `remove` is called.
 
-    The steps between passes (the search for a kernel, the choice of alpha, factorisations, corrections) are computed
-    again, on the same kind of processor, since others round differently.
+    The steps between passes (search for a kernel, choice of alpha, factorisations, corrections) are computed again.
+    This requires the same kind of processor, as others round differently.
 
     **Error.** None. A damaged file is recognised by its checksum; the fit warns and is resumed from the passes before.
 
-    **Cost.** A write takes the time to hash and write the sums, 0.27 GB for 8,192 features and Cholesky factorisation,
-    and no memory. Up to three times as many bytes are on disk. A resumed fit reads the rows of the current sums once
-    more, without using them.
+    **Cost.** A write hashes and writes the sums, 0.27 GB for 8,192 features and Cholesky factorisation, without further
+    memory. The folder takes up to three times as many bytes. A resumed fit reads the rows that the sums of the current
+    pass already include once more, without using them.
 
-    **Differs from the source in** writing sums alone: there is no optimiser state.
+    **Differs from the source in** storing only sums: there is no optimiser state.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class Checkpoint(CheckpointStore):
     # The folder ------------------------------------------------------------------------------------------------
 
     def open(self) -> Self:
-        """Lock the folder and read its files, unless that was done before."""
+        """Lock the folder and read its files, unless it is already open."""
         if self._lock is not None:
             return self
         self._folder.make()
@@ -141,12 +141,12 @@ class Checkpoint(CheckpointStore):
                 f"`{self._folder.path}` is in use by another fit. Wait for its end, or give another folder."
             ) from error
         except (ImportError, OSError):
-            # Some systems and disks have no such locks: then other fits are not kept out.
+            # Some systems and disks have no such locks; then concurrent fits are not prevented.
             pass
         return file
 
     def _read(self) -> None:
-        """Read all files, and remove a damaged one with all that follow it."""
+        """Read all files; remove a damaged file and all later files."""
         about: dict[str, Any] | None = None
         files, n_known = self._folder.passes(), 0
         for place, file in enumerate(files):
@@ -168,7 +168,7 @@ class Checkpoint(CheckpointStore):
                 self._say_lost(error, n_known)
                 self._folder.current.unlink()
             else:
-                # The file of a current pass that was finished since is not needed.
+                # The file of a current pass is obsolete if this pass was finished later.
                 if current.index == n_known:
                     self._current, about = current, known
         if about is not None:
@@ -257,7 +257,7 @@ class Checkpoint(CheckpointStore):
     def finish(self, index: int, accumulator: Any, n_batches: int) -> None:
         self._going_on = None
         state = PassState.of(index, n_batches, accumulator.state)
-        # The accumulator goes on changing its sums, so they are copied, or written at once.
+        # The accumulator continues to change its sums, so they are written at once or copied.
         if self._is_time or sum(one.n_bytes for one in (*self._pending, state)) > _MOST_PENDING:
             self._pending.append(state)
             self._write()
@@ -265,7 +265,7 @@ class Checkpoint(CheckpointStore):
             self._pending.append(state.copy())
 
     def stop(self, error: BaseException) -> None:
-        """Write a checkpoint and raise `error`, after the batch that is being added."""
+        """Write a checkpoint and raise `error`; if a batch is being added, after this batch."""
         if self._busy:
             self._stop = error
         else:
@@ -286,7 +286,7 @@ class Checkpoint(CheckpointStore):
         raise error
 
     def _write(self) -> None:
-        """Write the finished passes that were not written before, and the current one."""
+        """Write the finished passes that are not written yet, and the current pass."""
         about = {"facts": self._facts, "contents": self._contents.state}
         if self._pending:
             write_states(self._folder.file_of(self._pending[0].index), self._pending, about)
@@ -299,7 +299,7 @@ class Checkpoint(CheckpointStore):
 
 
 def _facts_of(values: Mapping[str, Any]) -> dict[str, str]:
-    """Values as text to compare; long texts and arrays are hashed."""
+    """Values as text for comparison; long texts and arrays are hashed."""
     facts = {}
     for name, value in values.items():
         arrays: dict[str, np.ndarray] = {}
@@ -310,12 +310,12 @@ def _facts_of(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _version() -> dict[str, Any]:
-    """Versions and hardware, on which the bits of a result depend."""
+    """Versions and hardware on which the bits of a result depend."""
     import scipy.linalg  # noqa: F401 - SciPy may bring a BLAS of its own
     from threadpoolctl import threadpool_info
 
     simd: Any = np.show_config(mode="dicts")
-    # The version of torch is included in processes that have loaded it.
+    # The BLAS of torch is left out, as it is present only in processes that have imported torch.
     blas = [info for info in threadpool_info() if info["user_api"] == "blas" and "torch" not in info["filepath"]]
     kernels = sorted({f"{info['internal_api']} {info['version']} {info.get('architecture')}" for info in blas})
     versions = {f"the version of {name}": version(name) for name in ("phimap", "numpy", "scipy", "numba")}

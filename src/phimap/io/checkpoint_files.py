@@ -1,4 +1,4 @@
-"""The files of a checkpoint: states of passes in safetensors format, each written whole and with a checksum."""
+"""The files of a checkpoint: states of passes in safetensors format, written atomically and with a checksum."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FORMAT = f"{_FORMATS}1"
 _PASSES, _CURRENT, _LOCK = "passes-{:06d}.safetensors", "current.safetensors", "lock"
 # Names of the temporary files of `write_whole`.
 _UNFINISHED = ".phimap.*.part"
-# Suffix of the keys of arrays that are stored transposed; no field has this name.
+# Suffix of the keys of arrays that are stored transposed; no field name contains it.
 _TRANSPOSED = ".T"
 
 
@@ -38,7 +38,7 @@ class PassState:
     index : int
     n_batches : int
     tree : object
-        JSON, in which arrays are named by their keys.
+        JSON in which arrays are represented by their keys.
     arrays : dict of str to ndarray
     """
 
@@ -49,7 +49,7 @@ class PassState:
 
     @classmethod
     def of(cls, index: int, n_batches: int, state: Any) -> PassState:
-        """Make the form of a `state`, whose arrays are not copied."""
+        """Convert a `state`, without copying its arrays."""
         arrays: dict[str, np.ndarray] = {}
         tree = _Encoder(arrays, ()).encode(state, f"pass{index}")
         return cls(index, n_batches, tree, arrays)
@@ -60,18 +60,18 @@ class PassState:
         return sum(array.nbytes for array in self.arrays.values())
 
     def copy(self) -> PassState:
-        """A copy with arrays of its own."""
+        """A copy with its own arrays."""
         arrays = {key: array.copy() for key, array in self.arrays.items()}
         return PassState(self.index, self.n_batches, self.tree, arrays)
 
     def state(self) -> Any:
-        """The state itself."""
+        """The state of the accumulator."""
         arrays = {key: array.T if key.endswith(_TRANSPOSED) else array for key, array in self.arrays.items()}
         return Decoder(arrays, len(json.dumps(self.tree))).decode(self.tree)
 
 
 class _Encoder(Encoder):
-    """Stores arrays in Fortran order transposed, since rounding may depend on the order in memory."""
+    """Stores Fortran-ordered arrays transposed, since rounding may depend on the memory order."""
 
     def _array(self, value: np.ndarray, path: str) -> dict[str, Any]:
         if value.ndim > 1 and value.flags.f_contiguous and not value.flags.c_contiguous:
@@ -82,7 +82,7 @@ class _Encoder(Encoder):
 class CheckpointFolder:
     """The folder of a checkpoint.
 
-    Finished passes are written once, several in one file if they end within one interval. The file of the current pass
+    Finished passes are written once; several share a file if they end within one interval. The file of the current pass
     is replaced at each write.
     """
 
@@ -90,7 +90,7 @@ class CheckpointFolder:
         self.path = path
 
     def make(self) -> None:
-        """Make the folder if there is none; raise if it holds other files than those of a checkpoint."""
+        """Create the folder if it does not exist; raise if it holds files that are not those of a checkpoint."""
         if self.path.exists() and not self.path.is_dir():
             raise NotADirectoryError(f"`{self.path}` is a file. Give a folder for checkpoints.")
         if not self.path.parent.is_dir():
@@ -116,7 +116,7 @@ class CheckpointFolder:
         return self.path / _LOCK
 
     def passes(self) -> list[Path]:
-        """Files of finished passes, in their order."""
+        """Files of finished passes, in order."""
         return sorted(self.path.glob("passes-*.safetensors"))
 
     @property
@@ -131,7 +131,7 @@ class CheckpointFolder:
     def remove(self) -> None:
         """Remove the files, and the folder."""
         self.tidy()
-        # The last ones first, so that an interrupt leaves a valid checkpoint.
+        # Later passes are removed first, so that an interrupt leaves a valid checkpoint.
         for file in [self.current, *reversed(self.passes()), self.lock]:
             file.unlink(missing_ok=True)
         # A folder with other files stays.
@@ -140,7 +140,7 @@ class CheckpointFolder:
 
 
 def write_states(path: Path, states: list[PassState], about: Mapping[str, Any]) -> None:
-    """Write the states of passes to a file, and with them the facts `about` the fit."""
+    """Write the states of passes to a file, together with the facts `about` the fit."""
     arrays: dict[str, np.ndarray] = {}
     known = Encoder(arrays, ()).encode(dict(about), "about")
     passes = [{"index": one.index, "n_batches": one.n_batches, "tree": one.tree} for one in states]
@@ -152,7 +152,7 @@ def write_states(path: Path, states: list[PassState], about: Mapping[str, Any]) 
 
 
 def read_states(path: Path) -> tuple[list[PassState], dict[str, Any]]:
-    """The states and facts in a file of `write_states`.
+    """Read the states and facts from a file written by `write_states`.
 
     Raises
     ------

@@ -13,7 +13,7 @@ from phimap.io.columns import Selection, select_columns
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource
 
-# Rows and bytes that are decoded at a time: the block beside the batch stays small.
+# Rows and bytes that are decoded at a time: small, as the block is held besides the batch.
 _DECODED_ROWS = 2**14
 _DECODED_BYTES = 2**24
 
@@ -26,7 +26,7 @@ class ColumnFile(ABC):
     where : str
     schema : pyarrow.Schema
     n_rows : int or None
-        None until the file has been read, where it does not store the number.
+        Number of rows; None until the file has been read, if the file does not store it.
     hidden : tuple of str
         Columns that are used only if they are named, such as the row index that pandas stores.
     """
@@ -41,17 +41,17 @@ class ColumnFile(ABC):
 
     @property
     def notes(self) -> list[str]:
-        """What was recognised of the file, such as its separator, in words."""
+        """The detected format of the file, such as its separator, in words."""
         return []
 
     @property
     def parts(self) -> Sequence[ColumnFile]:
-        """The files that hold the rows, in their order."""
+        """The files that hold the rows, in order."""
         return (self,)
 
     @property
     def types_by_look(self) -> bool:
-        """Whether the cells give the columns their types, because the file stores none."""
+        """Whether types are inferred from the cells, because the file stores none."""
         return False
 
     def row_name(self, number: int) -> str:
@@ -59,18 +59,18 @@ class ColumnFile(ABC):
         return str(number)
 
     def selected(self, source: TableSource) -> Selection:
-        """The columns that `source` asks for."""
+        """The columns that `source` selects."""
         return select_columns(
             self.where, self.schema.names, source.target, source.columns, source.drop, hidden=self.hidden
         )
 
     @abstractmethod
     def read_as(self, types: Mapping[str, pa.DataType]) -> None:
-        """Read columns as these types from now on; a file that stores types keeps its own."""
+        """Set the types in which columns are read; a file that stores types keeps its own."""
 
     @abstractmethod
     def settle(self, columns: Sequence[str], target: str | None) -> pa.Schema:
-        """Types of `columns` that hold for every row, and in which they are read from now on."""
+        """Determine types of `columns` that hold for every row, and use them from now on."""
 
     @abstractmethod
     def blocks(self, columns: Sequence[str], rows: int, skipped: Skipped) -> Iterator[pa.RecordBatch]:
@@ -83,7 +83,7 @@ class TypedFile(ColumnFile):
     Attributes
     ----------
     kind : str
-        The name of such a file in messages.
+        The name of this kind of file in messages.
     """
 
     kind: ClassVar[str]
@@ -95,7 +95,7 @@ class TypedFile(ColumnFile):
         return pa.schema([self.schema.field(name) for name in columns])
 
     def blocks(self, columns: Sequence[str], rows: int, skipped: Skipped) -> Iterator[pa.RecordBatch]:
-        # The number is the same for all batch sizes: decoding fewer rows at a time costs up to twice as much a row.
+        # `rows` is ignored: decoding fewer rows at a time costs up to twice as much a row.
         return self._read(columns, max(1, min(_DECODED_ROWS, _DECODED_BYTES // (8 * len(columns)))))
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Numbers of a file of named columns, as batches of arrays."""
+"""The numeric columns of a file, as batches of arrays."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from phimap.io.table import Table
 
 
 class ColumnTable(Table):
-    """Rows of the columns of a file, all of them numbers by the schema.
+    """Rows of the columns of a file, which are all numeric by the schema.
 
-    Columns without types of their own are float64, since later rows may hold fractions, or values where the first ones
-    had none.
+    Columns of untyped files are float64, since later rows may hold fractions, or numbers where the first rows had no
+    values.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class ColumnTable(Table):
             )
         types = {name: file.schema.field(name).type for name in (*selection.features, *selection.targets)}
         for name in selection.features:
-            # The user may call a column of text numbers: its other cells are missing.
+            # The user may declare a text column numeric: its other cells are missing.
             are_read = source.types.get(name) == "number" and is_text(value_type(types[name]))
             if not is_number(types[name], file) and not are_read:
                 _refuse(file, name)
@@ -67,18 +67,18 @@ class ColumnTable(Table):
 
 
 def holds_numbers(source: TableSource, file: ColumnFile) -> bool:
-    """Whether the chosen feature columns are numbers by the schema, and the user does not say what columns are."""
+    """Whether the chosen feature columns are numeric by the schema, and the user specifies no types."""
     names = file.selected(source).features
     return not source.types and all(name and is_number(file.schema.field(name).type, file) for name in names)
 
 
 def is_number(kind: pa.DataType, file: ColumnFile) -> bool:
-    """Whether a column of `file` is one of numbers; without values at the top it may become one."""
+    """Whether a column of `file` is numeric, or may become so because its first rows are empty."""
     return is_numeric(value_type(kind)) or (pa.types.is_null(kind) and file.types_by_look)
 
 
 def _target_type(file: ColumnFile, name: str, are_labels: bool, *, several: bool) -> pa.DataType:
-    """The type in which a target is read; one that is neither numbers nor labels is refused."""
+    """The type in which a target is read; raises if it holds neither numbers nor labels."""
     kind = file.schema.field(name).type
     plain = value_type(kind)
     if not is_number(kind, file) and several:
@@ -94,7 +94,7 @@ def _target_type(file: ColumnFile, name: str, are_labels: bool, *, several: bool
 
 
 def _refuse(file: ColumnFile, name: str) -> NoReturn:
-    """Raise the error for a feature column that is not numbers; of text it quotes the first cell that is not one."""
+    """Raise the error for a feature column that is not numeric; for text it quotes the first non-numeric cell."""
     for part in file.parts:
         kind = part.schema.field(name).type if name in part.schema.names else None
         if kind is None or not part.types_by_look or is_number(kind, part):

@@ -1,4 +1,4 @@
-"""Which columns of a table are features and which are targets."""
+"""The choice of feature and target columns of a table."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import NoReturn
 from phimap._files import DataError, OverBudgetError
 from phimap.config import memory_budget, size_text
 
-# Bytes that a column takes beside its numbers: its name, its place among the others, and its statistics in a fit. A
-# table of 10^6 columns took 446 MB.
+# Bytes that a column takes besides its numbers: its name, its position, and its statistics in a fit. A table of 10^6
+# columns took 446 MB.
 _COLUMN_BYTES = 450
-# Columns that a message lists: wide tables have thousands.
+# Number of columns that a message lists: wide tables have thousands.
 _LISTED = 20
 
 
 class SchemaError(DataError):
-    """A row does not fit the types of the columns, which the first rows of the file gave."""
+    """A row does not fit the types of the columns, which were inferred from the first rows of the file."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Chosen columns by name, in the order of the arrays.
+    """Names of the chosen columns, in the order of the arrays.
 
-    `target_name` is None without a target, a name for one target, a tuple of names for several.
+    `target_name` is None without a target, a name for one target, and a tuple of names for several.
     """
 
     features: tuple[str, ...]
@@ -34,7 +34,7 @@ class Selection:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Target columns, none to many."""
+        """Names of the target columns, which may be none."""
         if self.target_name is None:
             return ()
         return (self.target_name,) if isinstance(self.target_name, str) else self.target_name
@@ -66,7 +66,7 @@ def select_columns(
 ) -> Selection:
     """Resolve `target`, `columns` and `drop` against the table's `names`; `hidden` columns are used only if named.
 
-    Several columns may lack a name, which is empty text.
+    Several columns may be unnamed: their name is empty text.
     """
     repeated = [name for name, count in Counter(names).items() if count > 1 and name]
     if repeated:
@@ -109,7 +109,7 @@ def select_columns(
 
 
 def closest_first(wanted: str, names: Sequence[str]) -> str:
-    """The `names` that are most like `wanted`, as text."""
+    """The `names`, the most similar to `wanted` first, as text."""
     likeness = {name: difflib.SequenceMatcher(None, wanted.lower(), name.lower()).ratio() for name in names}
     ordered = sorted(enumerate(names), key=lambda place_and_name: -likeness[place_and_name[1]])
     shown = [repr(name) if name else f"position {place} (without a name)" for place, name in ordered[:_LISTED]]
@@ -118,7 +118,7 @@ def closest_first(wanted: str, names: Sequence[str]) -> str:
 
 
 def _resolve(where: str, names: Sequence[str], known: set[str], wanted: str | int, word: str) -> str:
-    """The name of the column called `wanted`, or of the one at this position if no column has the name."""
+    """The name of the column called `wanted`, or of the column at this position if no column has the name."""
     text = str(wanted)
     if text in known:
         return text

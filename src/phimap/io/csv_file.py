@@ -20,12 +20,12 @@ from phimap.io.dialect import Dialect, recognise
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource
 
-# Arrow parses whole rows within a block: a block of 16 rows of the longest kind seen at the top leaves room
-# for longer ones, and 1 MB is Arrow's own default.
+# Arrow needs whole rows within a block. A block therefore has at least 16 times the length of the longest of the first
+# rows, and at least 1 MB, Arrow's default.
 _BLOCK_BYTES = 2**20
 _BLOCK_ROWS = 16
 _HEAD_BYTES = 2**16
-# Bytes of the longest row at the top of a file that is searched for, and of the largest block: Arrow counts in 32 bits.
+# Longest row that is accepted in the first lines, and largest block, as Arrow counts in 32 bits; both in bytes.
 _LONGEST_ROW, _LARGEST_BLOCK = 2**28, 2**30
 # Bytes of memory for each byte of a row while it is parsed.
 _ROW_EXPANSION = 16
@@ -53,11 +53,11 @@ class CellError(SchemaError):
 
 
 class CharacterError(SchemaError):
-    """A text is not in the encoding of the first rows of the file."""
+    """The text is not in the encoding of the first rows of the file."""
 
 
 class CsvFile:
-    """A text table on disk; its encoding is recognised unless it is given.
+    """A text table on disk; its encoding is detected unless it is given.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class CsvFile:
         self.dialect: Dialect = recognise(self.where, head, whole=whole, encoding=encoding)
         self._read = arrow_csv.ReadOptions(
             block_size=min(max(_BLOCK_BYTES, _BLOCK_ROWS * max(map(len, head.splitlines()))), _LARGEST_BLOCK),
-            # One parsing thread keeps rows countable for messages, and is as fast: parsing is serial anyway.
+            # With one parsing thread rows can be numbered in messages; it is as fast, as parsing is serial anyway.
             use_threads=False,
             column_names=list(self.dialect.names),
             skip_rows=self.dialect.lines_before,
@@ -84,9 +84,9 @@ class CsvFile:
     def blocks(
         self, columns: Sequence[str], types: Mapping[str, pa.DataType], skipped: Skipped | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Blocks of the chosen `columns`, or of all if there are none; a column without a type in `types` is inferred.
+        """Blocks of the chosen `columns`, or of all if there are none; types missing in `types` are inferred.
 
-        Rows of another width are recorded in `skipped`; if that is None, they are an error.
+        Rows of another width are recorded in `skipped`; if it is None, they are an error.
         """
         with (
             self._explained(),
@@ -148,7 +148,7 @@ class CsvFile:
                 return "skip"
             number = row.number - self.dialect.lines_before - n_comments
             if "\n" in row.text and row.text.count(str(self.dialect.quote)) % 2:
-                # The parser raises an error of its own, for which `_explain` writes the message.
+                # The parser raises its own error, for which `_explain` writes the message.
                 self._open_row = number
                 return "error"
             if skipped is None:
@@ -160,7 +160,7 @@ class CsvFile:
 
     @contextmanager
     def _stream(self) -> Iterator[Any]:
-        """Bytes for the parser; where blanks separate columns, single ones."""
+        """Bytes for the parser; if blanks separate columns, repeated blanks are merged."""
         with self._raw() as raw:
             yield pa.PythonFile(_Squeezed(raw), mode="r") if self.dialect.squeezed else raw
 
@@ -192,7 +192,7 @@ class CsvFile:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn exceptions of the parser into errors of one line, with place and remedy."""
+        """Turn exceptions of the parser into one-line errors that state place and remedy."""
         try:
             with explained_zip(self.where) if self._path.name.lower().endswith(".zip") else nullcontext():
                 yield

@@ -1,4 +1,4 @@
-"""Models from JSON and arrays: only registered classes are made, with values of the types that they declare."""
+"""Models from JSON and arrays: only registered classes are created, with values of their declared types."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from phimap.kernels import Kernel
 from phimap.packed import PackedArray
 from phimap.records import Record
 
-# Most levels of the tree; the map of a deep network in a pipeline has some twenty.
+# Deepest nesting that is accepted; the map of a deep network in a pipeline has about twenty.
 _DEEPEST = 100
-# Bytes that texts may take for each character of the description, and bytes that are always allowed: every item of an
-# array of texts is as wide as the longest one.
+# Limits against small files that expand: bytes of text arrays for each character of the description, and bytes that are
+# always allowed. Every item of a text array is as wide as the longest.
 _TEXT_BYTES, _TEXT_GRANT = 256, 2**20
 # An array without entries could have any shape; no model has more rows than this.
 _MOST_ROWS = 2**40
@@ -78,7 +78,7 @@ class Decoder:
         Raises
         ------
         DataError
-            If a model file cannot hold the value.
+            If the node describes a value that a model file cannot hold.
         """
         if node is None or isinstance(node, bool | int | float | str):
             return node
@@ -208,7 +208,7 @@ def _check_state(estimator: Any, name: str, value: Any) -> None:
 
 @cache
 def _hints(cls: type) -> dict[str, Any]:
-    # Some modules import this class for type checkers alone.
+    # Some modules import `Kernel` only for type checkers.
     return get_type_hints(cls, localns={"Kernel": Kernel})
 
 

@@ -1,4 +1,4 @@
-"""The dialect of a text table, recognised from its first lines: encoding, separator, decimal mark, quotes, header."""
+"""The dialect of a text table, detected from its first lines: encoding, separator, decimal mark, quotes, header."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import NamedTuple
 from phimap._files import DataError, NoRowsError
 from phimap.io.columns import numbered_names
 
-# Number of rows that are parsed to recognise the dialect.
+# Number of rows that are parsed to detect the dialect.
 _ROWS = 200
 # Separators in order of preference if several fit: commas and spaces also occur within cells.
 _SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "vertical bars", ",": "commas", " ": "spaces"}
 # A separator fits if more than this share of the rows have the same number of cells.
 _ALIKE = 0.5
-# Lines of one cell above a table of at least so many columns are its title.
+# Lines of one cell above a table of at least this many columns are its title.
 _LEAST_BELOW_TITLES = 3
 _ENCODINGS = {"utf-8": "UTF-8", "utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "latin-1": "Latin-1"}
 _COMMA_NUMBER = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
@@ -39,13 +39,13 @@ class Dialect:
     Attributes
     ----------
     names : tuple of str
-        Names of the columns: the header without blanks around its words, or ``c0, c1, ...``.
+        Names of the columns: the header without surrounding blanks, or ``c0, c1, ...``.
     lines_before : int
         Number of lines before the data: comments, titles, header.
     separator, decimal, quote, encoding : str
     has_header : bool
     squeezed : bool
-        Whether several blanks separate columns.
+        Whether runs of several blanks separate columns.
     """
 
     names: tuple[str, ...]
@@ -59,7 +59,7 @@ class Dialect:
 
     @property
     def notes(self) -> list[str]:
-        """Differences from a table with commas, decimal points and a header in UTF-8, in a user's words."""
+        """Differences from a UTF-8 table with commas, decimal points and a header, in a user's words."""
         found = []
         if self.separator != ",":
             found.append(f"separated by {_SEPARATORS[self.separator]}")
@@ -77,9 +77,9 @@ class Dialect:
 
 
 def recognise(where: str, head: bytes, *, whole: bool, encoding: str | None = None) -> Dialect:
-    """Recognise the dialect of a file by its `head`, which may end within a row unless it is the `whole` file.
+    """Detect the dialect of a file from its `head`, which may end within a row unless it is the `whole` file.
 
-    The `encoding` is recognised, too, unless it is given.
+    The `encoding` is detected, too, unless it is given.
 
     Raises
     ------
@@ -131,7 +131,7 @@ class _Row(NamedTuple):
 def _encoding(head: bytes, *, whole: bool) -> str:
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    # Most characters are ASCII, of which every other byte in UTF-16 is zero.
+    # Most characters are ASCII, for which every other byte in UTF-16 is zero.
     for start, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
         if len(head) > 1 and head[start::2].count(0) > _ALIKE * len(head) / 2:
             return encoding
@@ -157,12 +157,12 @@ def _has_single_quotes(body: Sequence[str]) -> bool:
 
 
 def _parse(body: Sequence[str], separator: str, quote: str) -> list[_Row]:
-    """First rows of the table, as cut by `separator`."""
+    """The first rows of the table, split at `separator`."""
     blanks = separator == " "
     lines = (line.strip(" \r\n") if blanks else line for line in body)
     reader = csv.reader(lines, delimiter=separator, quotechar=quote, skipinitialspace=blanks)
     rows, start = [], 0
-    # The csv module refuses very long cells, which the parser of the whole file takes.
+    # The csv module refuses very long cells, which the parser of the whole file accepts.
     with suppress(csv.Error):
         for cells in reader:
             if cells:
@@ -174,14 +174,14 @@ def _parse(body: Sequence[str], separator: str, quote: str) -> list[_Row]:
 
 
 def _without_titles(rows: list[_Row]) -> list[_Row]:
-    """`rows` without lines of one cell that stand above a table of three columns or more."""
+    """`rows` without one-cell lines above a table of three or more columns."""
     if _common_width(rows) < _LEAST_BELOW_TITLES:
         return rows
     return list(dropwhile(lambda row: len(row.cells) == 1, rows))
 
 
 def _common_width(rows: Sequence[_Row]) -> int:
-    """The most frequent number of cells in a row; of equally frequent ones the first."""
+    """The most frequent number of cells in a row; the first among ties."""
     return Counter(len(row.cells) for row in rows).most_common(1)[0][0] if rows else 0
 
 
@@ -191,7 +191,7 @@ def _choose_separator(body: Sequence[str], quote: str) -> str:
     for separator in _SEPARATORS:
         rows = _without_titles(_parse(body, separator, quote))
         width = _common_width(rows)
-        # The header may have one cell less, above row names, or rows may end with a separator.
+        # The header may lack the cell above row names, or rows may end with a separator.
         if width < 2 or len(rows[0].cells) < 2 or abs(len(rows[0].cells) - width) > 1:
             continue
         share = sum(len(row.cells) == width for row in rows) / len(rows)
@@ -214,7 +214,7 @@ def _names(
     names = tuple(name.strip() for name in first)
     width = _common_width(rows)
     if width == len(names) + 1:
-        # Every row ends with a separator, or begins with a row name, as R writes it.
+        # Either every row ends with a separator, or every row begins with a row name, as R writes tables.
         ended = not any(cells[-1] for cells in below if len(cells) == width)
         names = (*names, "") if ended else ("", *names)
     elif width == len(names) - 1 and not names[-1]:
@@ -223,7 +223,7 @@ def _names(
 
 
 def _is_data(first: Sequence[str], below: Sequence[Sequence[str]], separator: str) -> bool:
-    """Whether the first line is data: numbers alone, or numbers and a text that occurs again in its column."""
+    """Whether the first line is data: only numbers, or numbers and a text that occurs again in its column."""
     filled = [cell.strip() for cell in first if cell.strip()]
     numbers = [_is_number(cell, separator) for cell in filled]
     if filled and all(numbers):

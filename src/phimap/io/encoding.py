@@ -17,7 +17,7 @@ from phimap.records import NOT_SAVED, Record
 
 # Packages whose public classes a file may name; reading a file imports and calls nothing else.
 _FAMILIES = ("kernels", "projections", "sketches", "features", "learn", "tables")
-# Random generators are not written: the fitted records hold what was drawn.
+# Random generators are not written: the fitted records hold the numbers drawn.
 _SPENT = (np.random.Generator, np.random.RandomState)
 
 

@@ -1,4 +1,4 @@
-"""The files that a path names: one file, a folder of images, or the parts of a table."""
+"""The files that a path stands for: one file, a folder of images, or the parts of a table."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from phimap.io.archive import stored_name
 from phimap.io.formats import ARRAYS, IMAGES, TABLES, Format, format_of, unpacked
 from phimap.io.source import check_file
 
-# In a folder of other tables, files with these suffixes are notes and licences.
+# In a folder with other tables, files with these suffixes are notes and licences.
 _PROSE = (".txt", ".dat", ".data")
 _WILD = "*?["
 
 
 def checked_format(file: Path) -> Format:
-    """The format of a readable file, packed or not."""
+    """The format of a readable file, compressed or not."""
     check_file(file)
     name = stored_name(file)
     found = format_of(name)
@@ -38,7 +38,7 @@ def is_pattern(path: Path) -> bool:
 
 
 def is_image_folder(path: Path) -> bool:
-    """Whether a path is a folder to be read as images: one that holds images, or at least no tables."""
+    """Whether a path is a folder to be read as images: it contains images, or at least no tables."""
     if not path.is_dir():
         return False
     names = files_below(path)
@@ -48,14 +48,14 @@ def is_image_folder(path: Path) -> bool:
         raise DataError(
             f"{path}: holds images ({images}) and tables ({table}). Give a folder of one kind, or the path of a file."
         )
-    # A folder that is named like a table holds the parts of one; it may be empty.
+    # A folder with the suffix of a table holds the parts of a table; it may be empty.
     return table is None and not path.name.lower().endswith(TABLES)
 
 
 def parts_of(path: Path) -> tuple[Path, ...] | None:
-    """The files of one format, sorted, that are the parts of a table; None if `path` is one file.
+    """The sorted files of one format that are the parts of a table; None if `path` is one file.
 
-    In folders, names that begin with a dot or an underscore are ignored: they belong to other programs.
+    In folders, names that begin with a dot or an underscore are ignored, as other programs use them.
     """
     if path.is_dir():
         files = [path / name for name in _tables_among(files_below(path))]
@@ -82,7 +82,7 @@ def parts_of(path: Path) -> tuple[Path, ...] | None:
 
 
 def fixed_folder(path: Path) -> Path:
-    """The folder that holds all parts of a table: `path` itself, or of a pattern the folders before its wildcards."""
+    """The folder that holds all parts of a table: `path` itself, or the folders of a pattern before its wildcards."""
     if path.is_dir():
         return path
     plain: list[str] = []
@@ -96,7 +96,7 @@ def fixed_folder(path: Path) -> Path:
 def files_below(folder: Path) -> list[str]:
     """Relative paths of all files below a folder, sorted folder by folder, without hidden ones.
 
-    Links to folders are refused, since they may lead in circles.
+    Links to folders are refused, since they may form cycles.
     """
     found: list[tuple[str, ...]] = []
     for place, folders, files in os.walk(folder, onerror=_refuse_folder):
@@ -111,7 +111,7 @@ def files_below(folder: Path) -> list[str]:
 
 
 def _tables_among(names: list[str]) -> list[str]:
-    """Names of tables; text files with the suffixes of prose only if there are no others."""
+    """Names of tables; files with the suffixes in `_PROSE` only if there are no others."""
     tables = [
         name
         for name in names

@@ -1,4 +1,4 @@
-"""The kinds of files that are read: a line for each, with its suffixes and its reader."""
+"""The file formats that are read: one line for each, with its suffixes and its reader."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file.
+    """A file format.
 
     Attributes
     ----------
     name : str
-        The name of several such files in messages.
+        Name of the files of this format in messages.
     suffixes : tuple of str
     reader : str
-        Module and class: a `ColumnFile` that is made of a `TableSource`. It is loaded when first needed.
+        Module and class of the reader: a `ColumnFile` that takes a `TableSource`. It is imported when first needed.
     is_text : bool
-        Whether files may be compressed, as ``.gz`` or alone in ``.zip``.
+        Whether files may be compressed, as ``.gz`` or as the only file of a ``.zip``.
     """
 
     name: str
@@ -45,17 +45,17 @@ FORMATS = (
 )
 #: Suffixes of all formats.
 TABLES = tuple(suffix for one in FORMATS for suffix in one.suffixes)
-#: Suffixes of images, whatever they hold.
+#: Suffixes of images, whatever the files hold.
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff", ".webp")
 _PACKED = (".gz", ".zip")
 
 
 def format_of(name: str) -> Format | None:
-    """The format of an uncompressed file by its name in small letters; None if it is not a table."""
+    """The format of an uncompressed file by its lower-case name; None if it is not a table."""
     return next((one for one in FORMATS if name.endswith(one.suffixes)), None)
 
 
 def unpacked(name: str) -> str:
-    """A name in small letters, without the suffix of a compressed file."""
+    """The lower-case name without the suffix of a compressed file."""
     name = name.lower()
     return next((name.removesuffix(suffix) for suffix in _PACKED if name.endswith(suffix)), name)

@@ -1,4 +1,4 @@
-"""Rows of a file as Arrow tables, with columns of any kind and missing cells."""
+"""Rows of a file as Arrow tables, with columns of any type and missing cells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from phimap.io.skipped import BadRows, Skipped
 from phimap.io.source import KINDS, TableSource
 from phimap.io.target import refuse_value
 
-# Bytes of memory of a cell in usual tables, on average.
+# Average bytes of memory of a cell in typical tables.
 _CELL_BYTES = 32
 
 
@@ -29,7 +29,7 @@ class Frame(Rows):
     schema : pyarrow.Schema
         Names and types of the feature columns, the same in all batches.
     feature_names, target_name, n_rows, batch_rows, notes, skipped
-        As of `Table`.
+        As in `Table`.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ def _check_feature(where: str, field: pa.Field) -> None:
 
 
 def _checked_target(where: str, field: pa.Field) -> str:
-    """Kind of the targets: ``"i"`` for whole numbers, ``"b"`` for Booleans, else empty; dates and lists are refused."""
+    """Kind of the targets: ``"i"`` for whole numbers, ``"b"`` for Booleans, else empty; refuses dates and lists."""
     kind = value_type(field.type)
     if pa.types.is_null(kind):
         raise DataError(f"{where}: target column {field.name!r} has no values. Choose another target.")

@@ -21,23 +21,23 @@ from phimap.io.table import Table
 #: Name of the target: the class of an image is the name of its subfolder.
 LABEL = "class"
 
-# Formats that may be decoded, whatever the name of a file says: none of them contains programs.
+# Formats that may be decoded, whatever the suffix of a file; none of them contains programs.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 _GREY = ("1", "L", "LA", "La", "I;16", "I;16B", "I;16L", "I;16N")
 _TOO_DEEP = ("I", "F")
-# Bytes of images that are decoded at a time: the block beside the batch stays small.
+# Bytes of images that are decoded at a time: small, as the block is held besides the batch.
 _BLOCK_BYTES = 2**24
 
 
 class UnreadableImageError(DataError):
-    """A file is damaged, or its image is of another kind than the others."""
+    """A file is damaged, or its image has a different type from the others."""
 
 
 class ImageTable(Table):
     """Images below a folder in the order of their sorted paths, all of one shape (h, w, c) and in bytes.
 
-    With the target ``"class"`` the folder holds one subfolder for each class, and no images beside them. Where bad rows
-    are left out, unreadable images and coloured images among grey ones are left out, too.
+    With the target ``"class"`` the folder must contain one subfolder for each class, and no images outside of them. If
+    bad rows are skipped, so are unreadable images, and coloured images among grey ones.
     """
 
     _unusable = "being damaged or of another kind"
@@ -55,7 +55,7 @@ class ImageTable(Table):
         self._names, self._folder = names, source.path
         self._size, self._channels = source.size, source.channels
         self._labels = _labels(source.path, names) if source.target == LABEL else None
-        # The first image gives the size and the channels that the user does not choose.
+        # The first image determines the size and the channels unless the user chooses them.
         self._unreadable: set[int] = set()
         first = self._first(skip=source.bad_rows.ragged == "skip")
         check_row(source.where, first.size, 1, "choose a smaller size=...")
@@ -102,7 +102,7 @@ class ImageTable(Table):
         raise DataError(f"{self._folder}: none of its {len(self._names):,} images can be read. Save them again.")
 
     def _decoded(self, name: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
-        """Pixels (h, w, c) of an image, in bytes; the shape must be `shape` unless that is None."""
+        """Pixels (h, w, c) of an image, in bytes; raises unless the shape is `shape`, if given."""
         file = self._folder / name
         image = _upright(file, self._size)
         if image.mode in _TOO_DEEP:
@@ -147,7 +147,7 @@ def _labels(folder: Path, names: Sequence[str]) -> np.ndarray:
 
 
 def _upright(file: Path, size: tuple[int, int] | None) -> Any:
-    """A decoded image, upright by the orientation that its camera stored; damaged files raise an error of one line.
+    """A decoded image, rotated upright by the orientation stored in the file; a damaged file raises a one-line error.
 
     Large photographs are decoded at a lower resolution if `size` (h, w) is small.
     """
@@ -163,7 +163,7 @@ def _upright(file: Path, size: tuple[int, int] | None) -> Any:
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(file, formats=_FORMATS) as image:
                 if size is not None:
-                    # JPEG can be decoded at 1/2, 1/4 and 1/8 of its size; `_pixels` smooths the rest.
+                    # JPEG can be decoded at 1/2, 1/4 and 1/8 of its size; `_pixels` does the remaining reduction.
                     side = 2 * max(size)
                     image.draft(None, (side, side))
                 return ImageOps.exif_transpose(image)
@@ -183,7 +183,7 @@ def _pixels(image: Any, channels: int, size: tuple[int, int] | None) -> np.ndarr
     from PIL import Image
 
     if image.mode.startswith("I;16"):
-        # Pillow would clip values of 16 bits at 255.
+        # Pillow would clip 16-bit values at 255.
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.has_transparency_data:
         above = image.convert("RGBA")

@@ -1,4 +1,4 @@
-"""JSON records: an array of objects, or one object on each line. A file is loaded whole, within the byte budget."""
+"""JSON records: an array of objects, or one object on each line. A whole file is loaded, within the byte budget."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXPANSION = 12
 class JsonColumns(TypedFile):
     """Columns of JSON records. A key that a record lacks is a missing cell; lists and objects become text.
 
-    The columns stay in memory, but those of a part of a table are read again in each pass.
+    The columns stay in memory, except those of one of several parts of a table, which are read again in each pass.
     """
 
     def __init__(self, source: TableSource) -> None:
@@ -40,7 +40,7 @@ class JsonColumns(TypedFile):
 
 
 def _read_columns(where: str, path: Path) -> pa.Table:
-    """The columns of a file, which must have some."""
+    """The columns of a file; raises if there are none."""
     records = _records(where, _read_text(where, path))
     names = list(dict.fromkeys(name for record in records for name in record))
     if not names:
@@ -105,7 +105,7 @@ def _lines(text: str) -> list[Any]:
 
 
 def _column(values: list[Any]) -> pa.Array:
-    """A column of Booleans or numbers if all `values` are such, else of text."""
+    """A column of Booleans or numbers if all `values` are, else of text."""
     kinds = {type(value) for value in values if value is not None}
     if kinds <= {bool}:
         return pa.array(values, type=pa.bool_() if kinds else pa.null())

@@ -10,7 +10,7 @@ import numpy as np
 from phimap.io.schema import check_record
 from phimap.records import Record
 
-#: Names of record classes in older files, and what they are called now.
+#: Names of record classes in older files, and their current names.
 RECORDS: dict[str, str] = {
     "FarRows": "ExtremeRows",
     "OutlyingRows": "ExtremeRows",
@@ -21,18 +21,18 @@ RECORDS: dict[str, str] = {
     "SignProductsRecord": "MaclaurinRecord",
     "SpectralProductsRecord": "ComplexToRealRecord",
 }
-#: For a record class of today, names of its fields in older files and what they are called now.
+#: For a current record class, names of its fields in older files and their current names.
 FIELDS: dict[str, dict[str, str]] = {
     "SeriesTerm": {"deviation": "orthogonal"},
 }
-#: For a record class that is gone, what makes of its fields the name and the fields of one of today.
+#: For a removed record class, a function from its fields to the name and fields of a current class.
 CONVERTED: dict[str, Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]] = {}
-#: Names of estimators' attributes in older files, and what they are called now.
+#: Names of estimators' attributes in older files, and their current names.
 ATTRIBUTES: dict[str, str] = {"_far": "_outlying"}
 
 
 def current_record(name: str, values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The class and the fields of today for a record of a model file."""
+    """The current class name and fields for a record of a model file."""
     if name in CONVERTED:
         name, values = CONVERTED[name](values)
     name = RECORDS.get(name, name)
@@ -41,7 +41,7 @@ def current_record(name: str, values: dict[str, Any]) -> tuple[str, dict[str, An
 
 
 def current_state(estimator: str, state: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of today for those of an estimator, of a class of this name, in a model file."""
+    """The current attributes for the attributes of an estimator, with this class name, in a model file."""
     state = {ATTRIBUTES.get(name, name): value for name, value in state.items()}
     if "statistics_" in state:
         state["solver_"] = _ridge_solver(state.pop("statistics_"), state.pop("_dual_rows", None))
@@ -53,7 +53,7 @@ def current_state(estimator: str, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _learner(estimator: str, state: dict[str, Any]) -> dict[str, Any]:
-    """A learner's attributes of files up to version 0.2, as a fitted model and a training state."""
+    """The attributes of a learner from files up to version 0.2, as a fitted model and a training state."""
     inputs, targets = _inputs(estimator, state), _targets(state)
     scaling: Any = state.pop("scaling_")
     mapped = _record(
@@ -76,12 +76,12 @@ def _learner(estimator: str, state: dict[str, Any]) -> dict[str, Any]:
     return found | state
 
 
-#: Fields of a training state, and what they were called as attributes of a learner.
+#: Fields of a training state, and the attributes of a learner that held them.
 _STATE = {"sums": "solver_", "sample": "_sample", "extreme": "_outlying", "origin": "_origin"}
 
 
 def _stochastic_learner(estimator: str, state: dict[str, Any]) -> dict[str, Any]:
-    """A doubly stochastic learner's attributes of files up to version 0.2, as a model and a preconditioner."""
+    """The attributes of a doubly stochastic learner from files up to version 0.2, as a model and a preconditioner."""
     inputs, targets = _inputs(estimator, state), _targets(state)
     names = ("scaling", "blocks", "n_samples_seen", "weight_seen", "n_steps")
     parts = {name: state.pop(f"{name}_") for name in names}
@@ -117,13 +117,13 @@ def _targets(state: dict[str, Any]) -> Record:
 
 
 def _record(name: str, **values: Any) -> Record:
-    """A record of today, checked as one that a file holds."""
+    """A current record, checked like one from a file."""
     record = Record.registry[name](**values)
     check_record(record)
     return record
 
 
 def _ridge_solver(statistics: Any, rows: Any) -> Record:
-    """What a learner kept of its rows: sums, or where there are none the features and targets themselves."""
+    """The ridge solver from the sums of a learner, or, in dual form, from the features and targets of its rows."""
     solver: Any = Record.registry["RidgeSolver"]
     return solver(None, (rows,), len(rows[1])) if statistics is None else solver(statistics)

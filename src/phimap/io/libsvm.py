@@ -27,9 +27,9 @@ _NAME = re.compile(r"f(0|[1-9]\d{0,9})")
 
 
 class LibsvmColumns(TypedFile):
-    """Columns ``label`` and ``f1, f2, ...``, with ``f0`` if an index is 0; cells that a row does not name are 0.
+    """Columns ``label`` and ``f1, f2, ...``, with ``f0`` if an index is 0; cells that a row omits are 0.
 
-    A column beyond the last index of the file exists if the user asks for it, as for the columns of a model.
+    Columns above the largest index of the file exist if the user selects them, for example for a model's columns.
     """
 
     kind = "libsvm"
@@ -94,7 +94,7 @@ def _columns(X: Any, places: np.ndarray) -> np.ndarray:
 
 
 def _check_lines(source: TableSource) -> None:
-    """Refuse a line that exceeds the byte budget, before it is read whole."""
+    """Refuse a line that exceeds the byte budget, before the whole line is read."""
     limit = memory_budget() // _EXPANSION
     length = 0
     with open(source.path, "rb") as stream:

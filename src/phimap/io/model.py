@@ -1,4 +1,4 @@
-"""Model files: safetensors with a JSON description, no pickle, checked on load, written whole or not at all."""
+"""Model files: safetensors with a JSON description, without pickle, checked on load, and written atomically."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from phimap.io.tensors import checksum, write_tensors
 from phimap.io.trial import check_model
 
 _FORMAT = "phimap-model-1"
-# A file that is no model may seem to announce a header of any length.
+# A file that is not a model may seem to declare a header of any length.
 _LONGEST_HEADER = 2**26
 
 
@@ -32,13 +32,13 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
     Parameters
     ----------
     model : estimator
-        A fitted learner, encoder, feature map or sketch of this package; or scikit-learn's `Pipeline` of such, and of
+        A fitted learner, encoder, feature map or sketch of this package; or scikit-learn's `Pipeline` of these and of
         its `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`, `RobustScaler`, `Normalizer` and `PCA`.
     path : path-like
         Replaced only once the new file is complete.
     statistics : bool, default=False
-        Also keep a learner's ridge statistics (4 m^2 bytes), without which `partial_fit` and `merge` cannot go on
-        after loading, and `predict` gives no standard deviations.
+        Also keep a learner's ridge statistics (4 m^2 bytes), without which a loaded model cannot continue with
+        `partial_fit` and `merge`, and `predict` gives no standard deviations.
 
     Raises
     ------
@@ -47,13 +47,13 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
     TypeError
         If it is not of this package, or a step is of another class; the message names the step.
     OSError
-        If the file cannot be written; what was there before stays, and nothing half-written is left.
+        If the file cannot be written; an existing file is then unchanged, and no partial file is left.
 
     Notes
     -----
-    The file is in safetensors format: arrays as they are in memory, and a JSON text that names classes, parameters
-    and records. Its SHA-256 is stored with it. Equal models have equal files. A random generator given as
-    `random_state` is stored as None.
+    The file is in safetensors format: arrays as in memory, and a JSON text with classes, parameters and records. It
+    contains a SHA-256 of its content. Equal models have equal files. A random generator given as `random_state` is
+    stored as None.
 
     Examples
     --------
@@ -76,8 +76,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
         )
     check_is_fitted(model)
     arrays: dict[str, np.ndarray] = {}
-    # The factor behind standard deviations follows from the statistics, and the rows that an encoder keeps are large.
-    # Times and memory differ between runs: equal models are equal files.
+    # Left out: the factor for standard deviations, which follows from the statistics; the rows kept by an encoder,
+    # which are large; and times and memory, which differ between runs, so that equal models have equal files.
     skipped = ("_deviations", "_pass", "stages_", *(() if statistics else ("_state", "_preconditioner")))
     tree = Encoder(arrays, skipped).encode(model, "model")
     text = json.dumps(tree, separators=(",", ":"))
@@ -100,20 +100,20 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     estimator
-        Fitted; predicts and transforms to the same bits as the model that was saved.
+        The fitted model, which predicts and transforms to the same bits as the saved one.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     DataError
-        If it is not a model file, is truncated or damaged, or was written by a later version of the format; or if it
-        is larger than the byte budget.
+        If it is not a model file, is truncated or damaged, was written by a later version of the format, or is larger
+        than the byte budget.
 
     Notes
     -----
-    The file may come from a stranger: only classes of this package are made, of values that their declarations allow,
-    and the model is tried on one row of zeros. See the page on files for what that does not promise.
+    Files from untrusted sources may be loaded: only classes of this package are created, with values that their
+    declarations allow, and the model is tried on one row of zeros. The page on files states the limits of these checks.
     """
     text, arrays, metadata = _read(Path(path))
     if checksum(text, arrays) != metadata.get("sha256"):
@@ -122,7 +122,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         model = Decoder(arrays, len(text)).decode(json.loads(text))
         check_model(model)
     except Exception as error:
-        # The tree names classes and gives their fields: whatever goes wrong with what it says is the file's fault.
+        # The classes and fields come from the file, so any exception here means that the file is invalid.
         what = one_line(error) or type(error).__name__
         raise DataError(
             f"`{path}` was written by phimap {one_line(metadata.get('version'))}, is damaged, and cannot be read by "
@@ -132,7 +132,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a file says of itself that it is a model, of any version; damaged ones count."""
+    """Whether a file declares itself a model, of any version; damaged models count."""
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = file.read(min(length, _LONGEST_HEADER))

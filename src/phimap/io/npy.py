@@ -26,7 +26,7 @@ _HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.
 }
 _KINDS = {"O": "pickled objects, which are never loaded", "V": "records", "c": "complex numbers", "M": "dates"}
 _KIND = "NumPy"
-# Bytes that are decoded at a time: the block beside the batch stays small.
+# Bytes that are decoded at a time: small, as the block is held besides the batch.
 _BLOCK_BYTES = 2**24
 
 
@@ -53,7 +53,7 @@ class StoredArray:
         starts = range(0, self.shape[0], rows)
         if self.member is None:
             for start in starts:
-                # Each block has a memory map of its own, so that its pages are released with it.
+                # Each block has its own memory map, so that its pages are released with it.
                 with explained_damage(self.where, _KIND):
                     mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
                 yield np.asarray(mapped[start : start + rows])
@@ -71,7 +71,7 @@ class StoredArray:
                     yield content.view(self.dtype).reshape(shape)
 
     def _whole(self) -> np.ndarray:
-        """A member of an archive in Fortran order, loaded whole because its rows are scattered."""
+        """A member of an archive in Fortran order, loaded as a whole because its rows are not contiguous."""
         n_bytes, budget = prod(self.shape) * self.dtype.itemsize, memory_budget()
         if n_bytes > budget:
             raise DataError(
@@ -192,7 +192,7 @@ def _keys(path: Path) -> tuple[str, ...]:
 
 
 def _default_key(path: Path, member: str | None, keys: tuple[str, ...]) -> str:
-    """The key `member` if it is given, else X, else that of the only array with two or more dimensions."""
+    """The key `member` if it is given, else X, else the key of the only array with two or more dimensions."""
     if member is not None:
         if member not in keys:
             raise DataError(f"{path}: no array {member!r}. Choose from {closest_first(member, keys)}.")
@@ -212,7 +212,7 @@ def _offered(keys: tuple[str, ...]) -> str:
 
 
 def _describe(path: Path, member: str | None) -> StoredArray:
-    """Header of an NPY file or of a member."""
+    """The header of an NPY file or of a member of an archive."""
     where = f"{path}:{member}" if member else str(path)
     with explained_damage(where, _KIND), _opened(path, member) as stream:
         shape, fortran, dtype = _read_header(where, stream)
@@ -222,7 +222,7 @@ def _describe(path: Path, member: str | None) -> StoredArray:
 
 
 def _stored_bytes(path: Path, member: str | None) -> int:
-    """Size of an NPY file, or of a member by the directory of its archive."""
+    """Size of an NPY file, or of a member as stated in the directory of its archive."""
     if member is None:
         return path.stat().st_size
     with zipfile.ZipFile(path) as archive:
@@ -249,7 +249,7 @@ def _read_header(where: str, stream: Any) -> tuple[tuple[int, ...], bool, np.dty
 
 @contextmanager
 def _opened(path: Path, member: str | None) -> Iterator[Any]:
-    """Bytes of an NPY file, or of an archive's member decompressed on the fly."""
+    """Bytes of an NPY file, or of an archive's member, decompressed while reading."""
     if member is None:
         with path.open("rb") as stream:
             yield stream

@@ -1,4 +1,4 @@
-"""Several files of columns as one table, one after the other."""
+"""Several files of columns, read one after the other as one table."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from phimap.io.skipped import Skipped
 class Parts(ColumnFile):
     """The columns of several files of one format as one table.
 
-    The files have the same columns, in any order. Numbers of several types get one that holds them all. Text in one
-    file and numbers in another are refused where files store types; in text files they make the column text. Folders
-    called ``key=value`` are one column more. Files without rows are passed over.
+    The files have the same columns, in any order. Different numeric types are converted to a common type. A column that
+    is text in one file and numeric in another becomes text in formats without stored types, and is refused in others.
+    Folders called ``key=value`` add a column. Files without rows are skipped.
 
     Parameters
     ----------
     where : str
     folder : Path
-        Names of files are relative to it.
+        Folder to which names of files are relative.
     files : sequence of Path
         Files in the order of the rows.
     opened : callable
@@ -97,7 +97,7 @@ class Parts(ColumnFile):
             if place == len(self._first):
                 self._first.append(first)
             log = _PartSkipped(skipped, first)
-            # Where folders give all columns, a column of the file still gives the number of rows.
+            # If folders give all columns, a column of the file is read for its number of rows.
             for block in part.blocks(inner or part.schema.names[:1], rows, log):
                 first += block.num_rows
                 cells = {name: pa.repeat(values[place], len(block)) for name, values in self._partition.items()}
@@ -111,7 +111,7 @@ class Parts(ColumnFile):
     def _joint(self, schemas: Sequence[pa.Schema]) -> pa.Schema:
         """One schema for all files; raise unless their `schemas` have the same columns with compatible types."""
         names, types = schemas[0].names, dict(zip(schemas[0].names, schemas[0].types, strict=True))
-        # The file that gave each type.
+        # The file that determined each type.
         sources = dict.fromkeys(names, self._parts[0].where)
         for part, schema in zip(self._parts[1:], schemas[1:], strict=True):
             if schema == schemas[0]:
@@ -132,12 +132,12 @@ class Parts(ColumnFile):
                 if pa.types.is_null(types[name]) and not pa.types.is_null(joint):
                     sources[name] = part.where
                 types[name] = joint
-        # `select_columns` refuses names that occur twice.
+        # Duplicate names are refused by `select_columns`.
         return pa.schema([(name, types[name]) for name in names])
 
 
 class _PartSkipped(Skipped):
-    """The rows that a part leaves out, which are reported with the numbers that they have in the table."""
+    """The rows that a part leaves out, reported with their numbers in the whole table."""
 
     def __init__(self, whole: Skipped, first: int) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class _PartSkipped(Skipped):
 
 
 def _partition_columns(where: str, names: Sequence[str], columns: Sequence[str]) -> dict[str, pa.Array]:
-    """Columns that folders called ``key=value`` give, with a cell for each file; the files' own columns come first."""
+    """Columns from folders called ``key=value``, with a cell for each file; columns of the files take precedence."""
     keys = [[part.partition("=")[0] for part in name.split("/")[:-1] if part.find("=") > 0] for name in names]
     for name, own in zip(names, keys, strict=True):
         if {*own} != {*keys[0]}:
@@ -178,9 +178,9 @@ def _whole_or_text(texts: pa.Array) -> pa.Array:
 
 
 def _joint_type(one: pa.DataType, other: pa.DataType, *, looked_at: bool) -> pa.DataType | None:
-    """A type that holds the cells of both; None where there is none.
+    """A type that holds the cells of both types; None if there is none.
 
-    Text holds everything where the types are `looked_at`, as in text files.
+    With `looked_at`, for files whose types are inferred, text holds everything.
     """
     types = pa.types
     if one == other or types.is_null(other):
@@ -201,7 +201,7 @@ def _joint_type(one: pa.DataType, other: pa.DataType, *, looked_at: bool) -> pa.
 
 
 def _as_type(cells: pa.Array, kind: pa.DataType) -> pa.Array:
-    """`cells` in a type that holds them."""
+    """`cells` converted to a type that holds them."""
     if cells.type == kind:
         return cells
     if not pa.types.is_dictionary(kind):

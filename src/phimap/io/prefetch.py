@@ -1,4 +1,4 @@
-"""Batches of a file decoded on a thread of their own, while the caller works on those before them."""
+"""Batches of a file that are decoded on a separate thread, while the caller works on earlier batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phimap.config import memory_budget
 
 Item = TypeVar("Item")
 
-# One batch that waits hides the reading of the next, a second one hides that batches take unequal times.
+# One waiting batch overlaps reading with work; a second one evens out batches that take different times.
 _BATCHES = 2
 # Share of the byte budget that waiting batches may take.
 _SHARE = 16
@@ -21,15 +21,15 @@ _END: Any = object()
 
 
 def read_ahead(items: Iterable[Item], *, most_bytes: int | None = None) -> Iterator[Item]:
-    """The same `items` in the same order, the next ones being made on another thread meanwhile.
+    """The same `items` in the same order; the next ones are made on another thread meanwhile.
 
     Parameters
     ----------
     items : iterable of tuples
-        Of arrays, Arrow tables or other objects with ``nbytes``. Only the thread iterates over it.
+        Tuples of arrays, Arrow tables or other objects with ``nbytes``. Only the thread iterates over it.
     most_bytes : int, optional
-        Bytes that two waiting items may take; a larger one waits alone. The size of the item at hand stands for that of
-        the next ones. Default is a sixteenth of the byte budget.
+        Largest number of bytes of two waiting items; larger items wait alone. The size of the current item is taken
+        as that of the next ones. Default is a sixteenth of the byte budget.
 
     Yields
     ------
@@ -37,15 +37,15 @@ def read_ahead(items: Iterable[Item], *, most_bytes: int | None = None) -> Itera
 
     Notes
     -----
-    An error of `items` is raised here in its turn, with its traceback. The thread starts when the first item is asked
-    for. If the caller stops early, the thread finishes the item that it is making and closes `items`.
+    An exception from `items` is raised here at its position, with its traceback. The thread starts when the first item
+    is requested. If the caller stops early, the thread finishes its current item and closes `items`.
 
-    **Error.** None: the order and the bits of items are untouched. **Cost.** Two items of memory, beside the one that
-    the caller works on. **Differs from the source in** nothing: a bounded queue of futures.
+    **Error.** None: order and bits of items do not change. **Cost.** Memory for two items besides the caller's current
+    item. **Differs from the source in** nothing: a bounded queue of futures.
     """
     most_bytes = memory_budget() // _SHARE if most_bytes is None else most_bytes
     source, waiting = iter(items), deque[Future]()
-    # Settings such as those of `numpy.errstate` belong to a context, and a thread would begin with a new one.
+    # Settings such as those of `numpy.errstate` belong to a context, and a thread would begin with a new context.
     context, own = copy_context(), list[Thread]()
     pool = ThreadPoolExecutor(1, "phimap-reader", initializer=lambda: own.append(current_thread()))
 

@@ -1,4 +1,4 @@
-"""Opens files of all formats: as numbers, as columns, or as either of them by the schema."""
+"""Opens files of all formats: as numbers, as columns, or as whichever the schema suggests."""
 
 from __future__ import annotations
 
@@ -48,39 +48,40 @@ def open_table(
     Parameters
     ----------
     path : str or Path
-        A text table (``.csv``, ``.tsv``, ``.tab``, ``.txt``, ``.dat``, ``.data``), records in ``.json``, ``.jsonl``
-        or ``.ndjson``, a ``.parquet``, ``.feather``, ``.arrow``, ``.npy`` or ``.npz`` file, or one of libsvm
-        (``.libsvm``, ``.svmlight``, ``.svm``), whose columns are called ``label, f1, f2, ...``; text and records also
-        in ``.gz`` or alone in ``.zip``. Of text the separator, the decimal mark, quotes, encoding and header are
-        recognised. An array of an ``.npz`` is named as ``file.npz:key``; the key may be left out if it is ``X`` or if
-        only one array has two or more dimensions. Text files have a header line, unless every field of the first line
-        is a number, or some are and a text among them occurs again below it. Columns without names (no header, or an
-        array) are called ``c0, c1, ...``. Or a folder, or a pattern such as ``"runs/*.parquet"``, of files with the
-        same columns, which are one table in the order of their sorted paths; folders called ``key=value`` are a column
-        more. Or a folder of images (PNG, JPEG, BMP, GIF, PGM, PPM, TIFF, WebP), in the same order.
+        A text table (``.csv``, ``.tsv``, ``.tab``, ``.txt``, ``.dat``, ``.data``), records in ``.json``, ``.jsonl`` or
+        ``.ndjson``, a ``.parquet``, ``.feather``, ``.arrow``, ``.npy`` or ``.npz`` file, or a libsvm file
+        (``.libsvm``, ``.svmlight``, ``.svm``), whose columns are called ``label, f1, f2, ...``. Text and records may
+        also be compressed, as ``.gz`` or as the only file of a ``.zip``. For text, the separator, the decimal mark,
+        quotes, encoding and header are detected. An array of an ``.npz`` is named as ``file.npz:key``; the key may be
+        left out if it is ``X`` or if only one array has two or more dimensions. The first line of a text file is its
+        header, unless all its fields are numbers, or some are and one of its texts occurs again below it. Columns
+        without names (no header, or an array) are called ``c0, c1, ...``. The path may also be a folder, or a pattern
+        such as ``"runs/*.parquet"``, of files with the same columns, which form one table in the order of their sorted
+        paths; folders called ``key=value`` add a column. Or it is a folder of images (PNG, JPEG, BMP, GIF, PGM, PPM,
+        TIFF, WebP), in the same order.
     target : str, int or sequence, optional
-        Target column by name, or by position where no column has that name (``-1`` is the last). A
-        sequence gives several targets. For arrays also another key of the same ``.npz``, or the path of a
-        further ``.npy`` or ``file.npz:key``, with as many rows. For folders ``"class"``: the name of the subfolder
-        that an image lies in, as in ``cats/1.png``. None reads no target.
+        Target column by name, or by position if no column has this name (``-1`` is the last). A sequence gives several
+        targets. For arrays it may also be another key of the same ``.npz``, or the path of another ``.npy`` or
+        ``file.npz:key`` with as many rows. For folders of images ``"class"``: the name of the subfolder that contains
+        the image, as in ``cats/1.png``. None reads no target.
     columns : sequence of str, optional
-        Feature columns in the order wanted; others are ignored. Default is every column but the target
-        (and but the row index that pandas stores in Parquet). Pass a model's feature names to predict.
+        Feature columns in the order wanted; others are ignored. Default is every column except the target (and except
+        the row index that pandas stores in Parquet). Pass a model's feature names to predict.
     drop : sequence of str or int, optional
-        Columns that are no features, by name or by position in the file; they may hold anything.
+        Columns that are not features, by name or by position in the file; they may hold anything.
     dtype : {float32, float64}, optional
-        Type of the features; by default float32, and images in bytes stay bytes (uint8).
+        Type of the features; by default float32, while images in bytes stay bytes (uint8).
     batch_rows : int, optional
-        Rows per batch where `Table.batches` is not told; default is about 32 MB worth.
+        Default rows per batch of `Table.batches`; by default about 32 MB worth of rows.
     size : (int, int), optional
-        Height and width to which the images of a folder are resized, bilinearly, smoothed where they shrink and
-        without regard to their proportions. By default all images must have the size of the first.
+        Height and width to which the images of a folder are resized, bilinearly, with smoothing if they shrink, and
+        without preserving proportions. By default all images must have the size of the first.
     channels : {1, 3}, optional
-        Whether the images of a folder become grey or RGB. Default is what the first image is; a grey image among
-        coloured ones becomes RGB, a coloured one among grey ones is an error.
+        Whether the images of a folder become grey or RGB. Default is the type of the first image; a grey image among
+        coloured ones becomes RGB, a coloured image among grey ones is an error.
     types : mapping of str to str, optional
-        ``{target: "category"}`` takes the numbers of a text column for labels. ``{column: "number"}`` counts cells of a
-        text file that are not numbers as missing, where bad rows are skipped.
+        ``{target: "category"}`` treats the numbers of a text column as labels. ``{column: "number"}`` treats
+        non-numeric cells of a text file as missing, if bad rows are skipped.
     bad_rows : {"error", "skip"}
         Whether rows without a target, and rows of text files with too many or too few values, are an error. Skipped
         rows are counted in ``skipped``.
@@ -95,25 +96,25 @@ def open_table(
     FileNotFoundError
         If there is no such file.
     DataError
-        If the file cannot be used as it is: unknown suffix, damaged, no rows, missing or duplicate
-        columns, feature columns that are not numeric, images of several sizes, a class without images. A target of
-        numbers in which at most one cell of twenty is none is an error that shows such cells.
+        If the file cannot be used as it is: unknown suffix, damaged, no rows, missing or duplicate columns, feature
+        columns that are not numeric, images of several sizes, a class without images. For a target column in which up
+        to one cell in twenty is not a number, the error shows such cells.
     ValueError, TypeError
         If an argument is malformed.
 
     Notes
     -----
-    **Error** Features are rounded to `dtype` once. **Cost** Opening reads the head of the file only.
+    **Error** Features are rounded to `dtype` once. **Cost** Opening reads only the head of the file.
     **Differs from the source** Pickled object arrays are never loaded. Memory is bounded by the batch,
     except for Fortran-ordered arrays inside an ``.npz``, which are loaded whole within the byte budget.
 
-    Of images in folders the first frame is taken, turned upright as the camera noted, on white where it is
-    transparent; of 16 bits the upper eight. Folders within a class belong to it. Hidden files and files with other
-    suffixes are passed over; links to folders and images beyond Pillow's limit of pixels are refused. Opening lists
-    the folder and decodes the first image.
+    For images, the first frame is used, rotated upright as the camera recorded, on white where it is transparent; of
+    16-bit values the upper eight bits. Folders within a class belong to the class. Hidden files and files with other
+    suffixes are ignored; links to folders and images above Pillow's pixel limit are refused. Opening lists the folder
+    and decodes the first image.
 
-    Of a table in several files the names and types of columns are compared when it is opened, files without rows and
-    those whose names begin with a dot or an underscore are passed over, and messages name rows with their file.
+    For a table in several files, opening compares names and types of columns. Files without rows and files whose names
+    begin with a dot or an underscore are skipped, and messages name rows with their file.
 
     Examples
     --------
@@ -150,19 +151,19 @@ def open_frame(
     Parameters
     ----------
     path : str or Path
-        As of `open_table`, without folders of images.
+        As for `open_table`, without folders of images.
     target : str or int, optional
-        Target column by name, or by position where no column has that name. None reads no target.
+        Target column by name, or by position if no column has this name. None reads no target.
     columns, drop : sequence of str or int, optional
         Feature columns in the order wanted, and columns to leave out. Columns without a name are left out.
     types : mapping of str to str, optional
-        Kinds of columns: ``"number"``, ``"category"``, ``"date"``, ``"text"`` or ``"drop"``. Text files are read so
-        that categories and texts stay as they are written (``"007"``); else pass it to `TableEncoder`.
+        Kinds of columns: ``"number"``, ``"category"``, ``"date"``, ``"text"`` or ``"drop"``. Categories and texts of
+        text files are read as written (``"007"``). Also pass `types` to `TableEncoder`.
     bad_rows : {"error", "skip"}
         Whether rows without a target, and rows of text files with too many or too few values, are an error. Skipped
         rows are counted in ``skipped``.
     batch_rows : int, optional
-        Rows per batch where `Frame.batches` is not told.
+        Default rows per batch of `Frame.batches`.
 
     Returns
     -------
@@ -176,10 +177,10 @@ def open_frame(
 
     Notes
     -----
-    **Error** Columns keep the types of the file. Columns of text files have one type throughout: whole numbers,
-    numbers, truth values, dates, times, or text, of which the first that holds for all rows. ``NA``, ``?``, ``-``,
-    ``null`` and the like are missing in all but text. **Cost** Opening a text file reads it once, so that the type of
-    a column is the same in all batches. **Differs from the source** nothing is encoded or imputed.
+    **Error** Columns keep the types of the file. Columns of text files have one type throughout: the first of whole
+    numbers, numbers, truth values, dates, times, and text that fits all rows. ``NA``, ``?``, ``-``, ``null`` and
+    similar marks are missing cells in all columns but text. **Cost** Opening a text file reads it once, so that the
+    type of a column is the same in all batches. **Differs from the source** Nothing is encoded or imputed.
 
     Examples
     --------
@@ -207,12 +208,12 @@ def open_rows(
     target: str | int | Sequence[str | int] | None = None,
     **options: Any,
 ) -> Rows:
-    """Open a data file as numbers if its schema says that all features are numbers, else as columns.
+    """Open a data file as numbers if all features are numbers by its schema, else as columns.
 
     Parameters
     ----------
     path, target, **options
-        As of `open_table`; `types` as of `open_frame`. A table whose columns the user describes is opened as columns.
+        As for `open_table`; `types` as for `open_frame`. If `types` is given, the file is opened as columns.
 
     Returns
     -------
@@ -225,8 +226,8 @@ def open_rows(
 
     Notes
     -----
-    The schema of a text file is that of its first block. `read_through` reads a table of numbers in which a row further
-    down holds text or a missing value.
+    The schema of a text file comes from its first block. Use `read_through` if a later row of a numeric table may hold
+    text or a missing value.
     """
     source = _source(path, target, **options)
     opened = _opened(source)
@@ -239,15 +240,15 @@ def open_rows(
 
 
 def read_through(rows: Rows, read: Callable[[Rows], Result]) -> tuple[Rows, Result]:
-    """Make one pass over all rows, as columns if a row of a table of numbers holds text or a missing value.
+    """Make one pass over all rows, as columns if a row of a numeric table holds text or a missing value.
 
     Parameters
     ----------
     rows : Table or Frame
-        As of `open_rows`.
+        Rows as opened by `open_rows`.
     read : callable
-        ``read(rows)`` makes the pass. It is called again, with the columns of the same file, if a row does not fit the
-        schema of a table of numbers.
+        ``read(rows)`` makes the pass. If a row does not fit the schema of a numeric table, it is called again with
+        the same file opened as columns.
 
     Returns
     -------
@@ -271,7 +272,7 @@ def read_through(rows: Rows, read: Callable[[Rows], Result]) -> tuple[Rows, Resu
 
 
 def _as_columns(table: Table) -> Frame:
-    """The rows of a table of numbers as columns of any kind, in which cells may be missing."""
+    """The rows of a numeric table as columns of any type, in which cells may be missing."""
     from phimap.io.column_table import ColumnTable
     from phimap.io.frame import ArrayFrame, ColumnFrame
 
@@ -348,7 +349,7 @@ def _source(
 
 
 def _need_pyarrow(source: TableSource) -> None:
-    """Raise an error of one line if pyarrow is not installed."""
+    """Raise a one-line error if pyarrow is not installed."""
     if find_spec("pyarrow") is None:
         raise ImportError(
             f"{source.where}: files of tables are read by pyarrow. Install it: pip install 'phimap[cli]'."

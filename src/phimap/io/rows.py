@@ -1,4 +1,4 @@
-"""What is common to all readers: rows are numbered, bad ones are left out, and batches have an exact length."""
+"""The base class of all readers: rows are numbered, bad rows are left out, and batches have an exact length."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, TableSource, positive_integer
 from phimap.io.target import TargetCheck
 
-# A default batch is large enough to hide the cost of a batch, and small beside the memory of any machine. Its size
-# depends on the width of the table alone, so that a file is cut into the same batches on every machine.
+# A default batch is large enough to amortise the cost of a batch, and small compared with the memory of any machine.
+# Its size depends only on the width of the table, so that a file gives the same batches on every machine.
 _DEFAULT_BATCH_BYTES = 2**25
 _DEFAULT_BATCH_ROWS = 2**16
 
@@ -29,17 +29,17 @@ class Rows(ABC):
     feature_names : tuple of str
         Names of the columns of `X`, in order.
     target_name : str, tuple of str or None
-        Name of the target; a tuple for several targets; None when no target is read.
+        Name of the target; a tuple for several targets; None if no target is read.
     n_rows : int or None
-        Number of rows in the file, those left out among them; None for text files until one pass has been completed.
+        Number of rows in the file, including rows left out; None for text files until one pass has been completed.
     batch_rows : int
-        Rows of a batch of the default size.
+        Number of rows of a batch of the default size.
     source : TableSource
         The arguments with which the file was opened.
     row_bytes : int
         Approximate bytes of a row in a batch.
     notes : tuple of str
-        What was recognised about the file, such as its separator, in words.
+        The detected format of the file, such as its separator, in words.
     skipped : Skipped
         Rows that the latest pass has left out.
     row_names : tuple of str or None
@@ -51,7 +51,7 @@ class Rows(ABC):
     #: The reason for which `_finish_block` leaves rows out.
     _unusable = "a missing feature"
     #: Kind of the stored targets: ``"i"`` for whole numbers, ``"b"`` for Booleans. Missing targets turn a block into
-    #: floats; batches without missing ones get the stored kind.
+    #: floats; batches without missing targets are converted back to the stored kind.
     _target_kind = ""
 
     def __init__(
@@ -78,7 +78,7 @@ class Rows(ABC):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was recognised about the file, such as its separator, in words."""
+        """The detected format of the file, such as its separator, in words."""
         return ()
 
     @property
@@ -114,11 +114,10 @@ class Rows(ABC):
         Yields
         ------
         X : ndarray of shape (rows, n_features), or (rows, height, width, channels) for images, or Arrow table
-            Of `open_table` C-contiguous, of the table's dtype, free to be written to; of `open_frame` the columns.
+            For `open_table` a C-contiguous writable array of the table's dtype, for `open_frame` the columns.
         y : ndarray of shape (rows,) or (rows, n_targets), or None
-            float64 for numbers; integers, booleans and strings as they are stored. An integer column of
-            a text file gives int64 as long as the batch holds whole numbers, float64 otherwise. Several
-            targets give float64.
+            float64 for numbers; integers, booleans and strings as stored. An integer column of a text file gives int64
+            if the batch holds only whole numbers, else float64. Several targets give float64.
 
         Raises
         ------
@@ -132,7 +131,7 @@ class Rows(ABC):
     def numbered_batches(self, rows: int | None = None) -> Iterator[Block]:
         """Batches with a third member: the numbers (rows,) of the rows in the file, from 1.
 
-        They have gaps where rows are left out.
+        The numbers have gaps where rows are left out.
         """
         return self._rebatched(self.batch_rows if rows is None else positive_integer("rows", rows))
 
@@ -170,7 +169,7 @@ class Rows(ABC):
 
 
 def _as_stored(y: np.ndarray | None, kind: str) -> np.ndarray | None:
-    """Targets (r,) without missing ones as whole numbers or Booleans, where that is the `kind` stored in the file."""
+    """Targets (r,) without missing values as whole numbers or Booleans, if this is the `kind` stored in the file."""
     if y is None or y.dtype.kind != "f" or not kind or not np.isfinite(y).all():
         return y
     if kind == "b":

@@ -16,14 +16,14 @@ from phimap._files import DataError, one_line
 from phimap.packed import PackedArray
 from phimap.records import DECLARED, AllowedTexts, Entries, Number, Part
 
-# Bound on lengths: the product of three larger ones would overflow.
+# Bound on lengths: the product of three longer ones would overflow.
 _LONGEST = 2**40
 _KINDS = {
     "float": (np.float16, np.float32, np.float64),
     "index": (np.int32, np.int64),
     "sign": (np.int8,),
     "byte": (np.uint8,),
-    # The oldest model files hold words as signed numbers.
+    # The oldest model files store words as signed integers.
     "word": (np.int64, np.uint64),
     "any": (),
 }
@@ -189,6 +189,6 @@ def _words(hint: Any) -> str:
 
 
 def quoted(value: Any) -> str:
-    """A value in a message: itself if it is short, else its type."""
+    """A value as shown in a message: itself if it is short, else its type."""
     text = repr(value) if isinstance(value, str | int | float | bool | NoneType) else type(value).__name__
     return text if len(text) <= 60 else text[:57] + "..."

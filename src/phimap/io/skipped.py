@@ -15,7 +15,7 @@ from phimap._files import DataError
 
 # Number of left-out rows that a message names.
 _LISTED = 5
-# If more rows than this share, and more than a handful, differ in width from the header, the dialect is wrong.
+# If more than this share of the rows, and more than ten, differ in width from the header, the dialect is wrong.
 _MOST_RAGGED = 0.1
 _HANDFUL = 10
 
@@ -27,11 +27,11 @@ class BadRows:
     Attributes
     ----------
     ragged : {"error", "skip"}
-        For rows with more or fewer values than columns.
+        Policy for rows with more or fewer values than columns.
     target : {"error", "skip", "keep"}
-        For rows with a missing target; if they are kept, it is NaN or empty text.
+        Policy for rows with a missing target; if they are kept, it is NaN or empty text.
     features : {"error", "skip", "keep"}
-        For rows with a feature that is missing, infinite or too large; if they are kept, it is NaN or infinite.
+        Policy for rows with a feature that is missing, infinite or too large; if they are kept, it is NaN or infinite.
     """
 
     ragged: Literal["error", "skip"] = "error"
@@ -66,12 +66,12 @@ class Skipped:
         return self._reasons.total()
 
     def ragged(self, number: int) -> None:
-        """Record row `number`, which the parser skips; a parser that begins anew may report it again."""
+        """Record row `number`, which the parser skips; a restarted parser may report it again."""
         if not self._ragged or number > self._ragged[-1]:
             self._ragged.append(number)
 
     def place(self, n: int) -> np.ndarray:
-        """Numbers (n,) of the next `n` rows that the parser gives."""
+        """Numbers (n,) of the next `n` rows from the parser."""
         done = bisect_right(self._ragged, self.seen)
         stop = self.seen + n
         # Each skipped row shifts the end by one.
@@ -108,7 +108,7 @@ class Skipped:
 
     @property
     def excuse(self) -> str:
-        """The reasons for which rows were left out, for a sentence."""
+        """The reasons for which rows were left out, as a part of a sentence."""
         return f" left ({'; '.join(self.notes)})" if self.count else ""
 
     @property

@@ -53,7 +53,7 @@ def check_file(file: Path) -> None:
 
 
 def positive_integer(name: str, value: Any) -> int:
-    """Return `value`; raise unless it is a positive integer. `name` is that of the argument."""
+    """Return `value`; raise unless it is a positive integer. `name` is the name of the argument."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"`{name}` must be a positive integer, got {value!r}. Use for example 4096.")
     return int(value)

@@ -10,8 +10,8 @@ from phimap._random import row_uniforms
 def holdout_mask(n_rows_start: int, n: int, fraction: float, seed: int = 0) -> np.ndarray:
     """Held-out mask of rows ``n_rows_start, ..., n_rows_start + n - 1`` of a stream.
 
-    Whether a row is held out depends on its index in the file, on `seed` and on `fraction` alone: any batch
-    size, any order of batches and any number of passes give the same split.
+    Whether a row is held out depends only on its index in the file, on `seed` and on `fraction`: any batch size, any
+    order of batches and any number of passes give the same split.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def holdout_mask(n_rows_start: int, n: int, fraction: float, seed: int = 0) -> n
     n : int
         Number of rows.
     fraction : float
-        Probability that a row is held out, in [0, 1]. A larger fraction holds out the same rows and more.
+        Probability that a row is held out, in [0, 1]. A larger fraction holds out the same rows and further ones.
     seed : int, optional
         Non-negative seed; different seeds give independent splits.
 
@@ -37,8 +37,8 @@ def holdout_mask(n_rows_start: int, n: int, fraction: float, seed: int = 0) -> n
     Notes
     -----
     **Error** The number held out is binomial with parameters ``n, fraction``, as far as SplitMix64 is random.
-    **Cost** a few integer operations per row, 16 bytes per row. **Differs from the source** The generator's
-    state is hashed with the seed, so that seeds 1 and 2 are not one stream shifted by a row.
+    **Cost** A few integer operations and 16 bytes per row. **Differs from the source** The generator's state is hashed
+    with the seed; otherwise seeds 1 and 2 would give one stream, shifted by a row.
 
     References
     ----------

@@ -23,25 +23,25 @@ class Table(Rows):
     feature_names : tuple of str
         Names of the columns of `X`, in order.
     target_name : str, tuple of str or None
-        Name of the target; a tuple for several targets; None when no target is read.
+        Name of the target; a tuple for several targets; None if no target is read.
     n_rows : int or None
-        Number of rows, those left out among them; None for text files until one pass has been completed.
+        Number of rows, including rows left out; None for text files until one pass has been completed.
     row_names : tuple of str or None
         Paths of the images in a folder; None for files, whose rows have no names.
     sample_shape : tuple of int
         ``(n_features,)``, or ``(height, width, channels)`` for images.
     batch_rows : int
-        Rows of a batch of the default size.
+        Number of rows of a batch of the default size.
     notes : tuple of str
-        What was recognised about the file, such as its separator, in words.
+        The detected format of the file, such as its separator, in words.
     skipped : Skipped
         Rows that the latest pass has left out.
 
     Notes
     -----
-    **Error** Values are cast to the requested dtype and otherwise exact. **Cost** One pass reads the file
-    once; memory is about two batches plus the reader's buffers (a few MB, or 16 of the longest rows).
-    **Differs from the source** nothing: no scaling, no imputation, no shuffling.
+    **Error** Values are cast to the requested dtype and are otherwise exact. **Cost** One pass reads the file once;
+    memory is about two batches plus the reader's buffers (a few MB, or 16 of the longest rows).
+    **Differs from the source** in nothing: no scaling, no imputation, no shuffling.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Checks of the target column: missing targets, and numbers in a column that a few other cells turn into text."""
+"""Checks of the target column: missing targets, and numeric columns that a few other cells turn into text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phimap._files import DataError, one_line
 from phimap._missing import MISSING_MARKS
 from phimap.io.skipped import Skipped
 
-# A column of text is one of numbers with mistakes if at least this share of its cells are numbers.
+# A text column is a numeric column with mistakes if at least this share of its cells are numbers.
 _MOSTLY_NUMBERS = 0.95
 # Number of mistakes that a message shows.
 _SHOWN = 3
@@ -26,13 +26,13 @@ class TargetCheck:
     Parameters
     ----------
     where : str
-        The file, for messages.
+        Name of the file, for messages.
     name : str, tuple of str or None
         Name of the target.
     policy : {"error", "skip", "keep"}
         The policy for rows without a target.
     labels : bool
-        Whether the user says that the target is labels; then numbers may be text.
+        Whether the user declares the target as labels; then numbers may be text.
     row_name : callable
         ``row_name(number)`` is the name of a row in messages.
     """
@@ -49,7 +49,7 @@ class TargetCheck:
         self._shown: list[str] = []
 
     def read(self, y: np.ndarray | None) -> np.ndarray | None:
-        """Targets `y` with empty text in place of marks such as ``NA``, where missing targets are legal."""
+        """Targets `y` with empty text in place of marks such as ``NA``, if missing targets are allowed."""
         if y is None or y.dtype.kind != "U" or self._policy == "error" or self._labels:
             return y
         return np.where(np.isin(y, MISSING_MARKS), "", y)

@@ -37,17 +37,17 @@ def write_tensors(file: IO[bytes], arrays: Mapping[str, np.ndarray], metadata: M
     ----------
     file : binary file
     arrays : mapping of str to ndarray
-        In C order.
+        Arrays in C order.
     metadata : mapping of str to str
 
     Raises
     ------
     TypeError
-        If the format has no such dtype.
+        If the format does not support a dtype.
 
     Notes
     -----
-    **Error** none. **Cost** No array is copied, so that arrays that fill the memory can be written.
+    **Error** none. **Cost** Arrays are not copied, so that arrays that fill the memory can be written.
     **Differs from the source** The library ``safetensors`` copies all arrays, and orders the metadata differently in
     every process, so that equal models would give different files.
 
@@ -85,7 +85,7 @@ def bytes_of(array: np.ndarray) -> memoryview:
 
 
 def checksum(text: str, arrays: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 of a text and of arrays by their names, dtypes and shapes."""
+    """SHA-256 of a text and of arrays with their names, dtypes and shapes."""
     digest = hashlib.sha256(text.encode())
     for key in sorted(arrays):
         array = arrays[key]

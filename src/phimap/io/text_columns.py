@@ -1,4 +1,4 @@
-"""Columns of text tables: one type for each, which holds throughout the file."""
+"""Columns of text tables, each with one type throughout the file."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from phimap.io.csv_file import CellError, CharacterError, CsvFile, refuse_header
 from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, TableSource
 
-# Every byte is a character of this encoding.
+# In this encoding every byte is a character.
 _ANY_BYTE = "latin-1"
 
 
 class TextColumns(ColumnFile):
     """Columns of a text table.
 
-    The first block gives their types, until `settle` finds those that hold for all rows. In columns that the user calls
-    numbers other cells are missing, unless bad rows are an error.
+    Types are inferred from the first block, until `settle` determines types that hold for all rows. In columns that the
+    user declares numeric, non-numeric cells are missing, unless bad rows are an error.
     """
 
     def __init__(self, source: TableSource) -> None:
@@ -30,7 +30,7 @@ class TextColumns(ColumnFile):
         self._skips = source.bad_rows.ragged == "skip"
         self._file = CsvFile(source)
         self._types: dict[str, pa.DataType] = {}
-        # The first cell that is not a number, of columns that the user calls numbers.
+        # For columns that the user declares numeric, the first cell that is not a number.
         self._unread: dict[str, str] = {}
         super().__init__(source.where, self._top(), None)
 
@@ -49,8 +49,8 @@ class TextColumns(ColumnFile):
     def settle(self, columns: Sequence[str], target: str | None) -> pa.Schema:
         """Types of `columns` that hold for every row, found by reading the file once.
 
-        Columns that the user calls categories or texts are read as they are written. A column of numbers with text
-        further down becomes text, which `TableEncoder` reads; the `target` keeps the type that it has at the top, so
+        Columns that the user declares as categories or texts are read as written. A numeric column with text further
+        down becomes text, which `TableEncoder` parses; the `target` keeps the type inferred from the first block, so
         that a wrong cell is reported.
         """
         self._types = {name: self._first_guess(name) for name in columns}
@@ -72,7 +72,7 @@ class TextColumns(ColumnFile):
     def blocks(self, columns: Sequence[str], rows: int, skipped: Skipped) -> Iterator[pa.RecordBatch]:
         log, n_given = skipped if self._skips else None, 0
         while True:
-            # A column without a type has that of its first block.
+            # A column without a settled type has the type of its first block.
             types = {name: self._types[name] for name in columns if name in self._types}
             n_read = 0
             try:
@@ -83,7 +83,7 @@ class TextColumns(ColumnFile):
                         yield self._with_numbers(block.slice(max(0, block.num_rows - n_new)))
                 return
             except SchemaError as error:
-                # The parser begins anew with other types; the rows before the cell have been given.
+                # The parser starts again with other types; rows before the cell were already yielded.
                 if isinstance(error, CellError):
                     if not self._count_as_missing(error):
                         raise
@@ -93,7 +93,7 @@ class TextColumns(ColumnFile):
                     self._file = CsvFile(self._source, encoding=_ANY_BYTE)
 
     def _count_as_missing(self, error: CellError) -> bool:
-        """Whether a cell counts as missing, its column being one of numbers by the user's word.
+        """Whether a non-numeric cell counts as missing, because the user declares the column numeric.
 
         The column is parsed as text from then on.
         """
@@ -106,10 +106,10 @@ class TextColumns(ColumnFile):
         return True
 
     def _with_numbers(self, block: pa.RecordBatch) -> pa.RecordBatch:
-        """The block with numbers in the columns that are parsed as text, missing where a cell is not a number."""
+        """The block with numbers in place of the columns parsed as text; a cell that is not a number is missing."""
         if not self._unread:
             return block
-        # `phimap.tables` loads scikit-learn, which reading does not need.
+        # Imported here, as `phimap.tables` loads scikit-learn, which most reading does not need.
         from phimap.tables.parsing import numbers_in
 
         decimal = self._file.dialect.decimal
@@ -119,7 +119,7 @@ class TextColumns(ColumnFile):
         return pa.RecordBatch.from_pydict(cells)
 
     def _top(self) -> pa.Schema:
-        """Types by the first block."""
+        """Types inferred from the first block."""
         top = next(self._file.blocks((), {}, Skipped() if self._skips else None), None)
         if top is None or not top.num_rows:
             refuse_header_only(self._source.where)
@@ -136,7 +136,7 @@ class TextColumns(ColumnFile):
         return pa.float64() if kind == "number" and not is_numeric(inferred) else inferred
 
     def _wider(self, error: CellError, target: str | None) -> pa.DataType:
-        """A type for a column in which a cell has another one; text in a `target` of numbers is an error."""
+        """A wider type for a column after a cell of another type; text in a numeric `target` is an error."""
         kind = self._types[error.column]
         if pa.types.is_integer(kind) or pa.types.is_null(kind):
             try:

@@ -1,4 +1,4 @@
-"""A model that was read, held against itself: its parts fit each other, and it gives finite numbers for a row."""
+"""Checks of a loaded model: its parts must fit each other, and it must give finite numbers for a row of zeros."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from phimap.packed import PackedArray
 from phimap.random_map import MapRecord, RandomMap
 from phimap.tables import TableEncoder
 
-# Floats of scratch for a row beyond which none is tried: those of maps of large images, which take their time. What
-# such a file says of itself is looked at all the same, and what does not fit is found by the first prediction.
+# Largest scratch memory, in floats, of a row that is tried; maps of large images need more, and take long. Their parts
+# are still checked, and other faults show in the first prediction.
 _LARGEST_TRIAL = 2**22
 
 
 def check_model(model: Any) -> None:
-    """Raise unless `model` is one that `save` takes, whose parts fit each other, with finite outputs for zeros."""
+    """Raise unless `save` accepts `model`, its parts fit each other, and its outputs for a row of zeros are finite."""
     known = tuple(public_classes().values())
     if isinstance(model, Pipeline):
         steps = [step for _, step in model.steps if step not in (None, "passthrough")]
@@ -58,7 +58,7 @@ def _record_of(step: Any) -> MapRecord | None:
 
 
 def _check_size(record: MapRecord) -> None:
-    """Raise where a row alone exceeds the byte budget."""
+    """Raise if a single row exceeds the byte budget."""
     n_bytes = 8 * max(record.n_features, record.n_components, record.scratch_width)
     if n_bytes > memory_budget():
         raise DataError(
@@ -73,7 +73,7 @@ def _try(steps: list[Any]) -> None:
         _check_outputs(encoder.transform(_missing_cells(encoder)))
     if encoder is steps[0]:
         return
-    # Parameters that say where and how to compute are not those of the machine that reads.
+    # The file's `device` and `n_jobs` may not suit this machine.
     tried = [_on_host(step) for step in steps]
     row: Any = np.zeros((1, steps[0].n_features_in_ if encoder is None else encoder.n_columns_out_))
     for step in tried[:-1]:
@@ -82,7 +82,7 @@ def _try(steps: list[Any]) -> None:
     if not hasattr(last, "predict"):
         _check_outputs(last.transform(row))
     elif isinstance(fitted := getattr(last, "_fitted", None), Fitted) and fitted.solution is None:
-        # A model that was saved before it was solved is solved when it predicts.
+        # A model that was saved unsolved is solved at its first prediction, so only its features are tried.
         _check_outputs(fitted.map.feature_map.transform(fitted.map.scaled(fitted.inputs.rows(row))))
     else:
         _check_outputs(last.predict(row))

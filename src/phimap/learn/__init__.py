@@ -1,21 +1,20 @@
 """Learners: linear models on the features of a kernel, fitted from streams of batches.
 
-Start with `fit.py`, which has the way of a fit on one page. Rooms and modules in their order: each imports from those
-above it in this list alone.
+Start with `fit.py`: it shows the steps of a fit on one page. The packages and modules below each import only from those
+listed before them:
 
-- ``weights``, ``blocks``: weights of rows; blocks of features and their products.
-- ``rows``: batches, passes over them, their summary, validation rows, scaling, checkpoints.
-- ``solver``: the interface of solvers, and the solution that they give.
-- ``targets``: what regression and classification make of targets.
-- ``ridge``, ``losses``: solvers of the squared loss, and of all others. ``registry`` names a solver for each loss.
-- ``search``: the choice of kernel, width and metric before the fit. Its trials are fits by ``ridge``.
-- ``corrections``: kernel models of the residuals, region by region.
-- ``inputs``, ``training_rows``, ``settings``: rows and parameters, checked when a fit begins.
-- ``scaled_map``, ``state``, ``fitted``: the values of a fit: its map, its sums, and the model. ``calibration`` and
-  ``extrapolation`` serve predictions.
-- ``choose_map``, ``correct``, ``fit``: the steps of a fit. ``collections`` fits on rows of other machines.
-- ``deviations``, ``html``, ``base``, ``regressor``, ``classifier``: the estimators.
-- ``doubly_stochastic``: learners that store coefficients alone, by stochastic gradients.
+- ``weights``, ``blocks``, ``rows``: weights of rows, blocks of features, and passes over batches, samples and scaling.
+- ``solver``: the interface of solvers, their problem and their solution.
+- ``targets``: encodings of numbers and labels.
+- ``ridge``, ``losses``: solvers of the squared loss, and of the logistic, squared hinge and Huber losses.
+- ``registry``: the solvers of each loss, and the choice among them.
+- ``search``: the choice of kernel, width and map before the fit. Its trials are fits by ``ridge``.
+- ``corrections``: exact kernel models of the residuals.
+- ``inputs``, ``training_rows``, ``settings``, ``scaled_map``: checked rows, parameters, and the map on scaled rows.
+- ``choose_map``, ``fitted``, ``state``, ``correct``, ``fit``, ``collections``: the steps of a fit, and its results.
+- ``deviations``, ``base``: standard deviations of predictions, and what the estimators share.
+- ``regressor``, ``classifier``: the estimators.
+- ``doubly_stochastic``: learners that store only coefficients, fitted by stochastic gradients.
 - ``active``: which rows to label, from the features alone.
 """
 

@@ -42,9 +42,9 @@ from phimap.random_map import RandomMap
 from phimap.records import equal_records
 from phimap.tables import TableEncoder
 
-# Parameters on which no coefficient depends, or which a checkpoint compares by content.
+# Parameters that do not affect the coefficients, or, for `memory`, that the checkpoint handles itself.
 _CHANGE_NO_BIT = ("memory", "n_jobs", "verbose")
-# Constant columns that are named in a note.
+# Number of constant columns named in a note.
 _NAMED = 10
 
 
@@ -102,16 +102,16 @@ class KernelModel(BaseEstimator):
     # Training --------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit on rows in memory, or on a Dask collection, whose rows stay where they are.
+        """Fit on rows in memory, or on a Dask collection, whose rows stay on their workers.
 
         Parameters
         ----------
         X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or, for regression, (n_samples, n_targets)
-            A Dask collection where `X` is one, cut into the same blocks of rows; so are weights.
+            A Dask collection if `X` is one, cut into the same blocks of rows; likewise `sample_weight`.
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w counts like w equal rows. A row of weight 0 is ignored, its class included. Where alpha is
-            chosen, a row is held out with its whole weight.
+            A row of weight w counts like w equal rows. A row of weight 0 is ignored, including its class. In the choice
+            of alpha, a row is held out with its whole weight.
 
         Returns
         -------
@@ -120,8 +120,8 @@ class KernelModel(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range, the data are empty, of one row, or not finite, or weights are negative or
-            all zero.
+            If a parameter is out of range, there are fewer than two rows, the data are not finite, or weights are
+            negative or all zero.
         MemoryError
             If the memory of the solver exceeds the byte budget.
 
@@ -135,15 +135,14 @@ class KernelModel(BaseEstimator):
         **Cost.** With n rows and m components: the features of all rows, n m^2 flops for the Gram matrix, and two
         Cholesky factorisations of order m, one of them to choose alpha (of order n, in the dual form, if n < m or n
         is at most 2,048). Memory: three packed triangles of 4 m^2 bytes and one batch of features; the n x m feature
-        matrix is held in the dual form only. Solvers in passes form the features once a pass, or keep them where they
-        fit half of the byte budget that is left.
+        matrix is held only in the dual form. Solvers in passes form the features once a pass, or keep them if they fit
+        half of the remaining byte budget.
 
-        **Bits.** The number of threads changes no bit. Rows come in batches of 4,096; of up to 16,384, if their
-        features take at most 64 MiB; of 256 or more, if the features of 4,096 rows take over 256 MiB or the byte budget
-        is small.
-        Sums are rounded batch by batch. `fit_batches` gives the same bits if its batches are cut at the same rows.
-        Otherwise draws, samples of the rows and classes are the same; scales, sums and all that follows differ by
-        rounding.
+        **Bits.** The number of threads does not change the result. Batches have 4,096 rows; up to 16,384, if their
+        features take at most 64 MiB; fewer, usually down to 256, if the features of 4,096 rows exceed 256 MiB or the
+        byte budget is small. Sums are rounded batch by batch. `fit_batches` gives the same bits if its batches are cut
+        at the same rows. Otherwise random draws, samples of the rows and classes are the same; scales, sums and
+        everything computed from them differ by rounding.
         """
         with self._settings() as settings:
             if is_dask(X):
@@ -164,21 +163,21 @@ class KernelModel(BaseEstimator):
     ) -> Self:
         """Fit on a stream of batches, in two passes: one for scales and classes, one for the sums.
 
-        Data frames take up to two more passes: one looks for cells other than numbers, one fits their encoder. Batches
-        are worked on as they come, so that no more rows are held than a batch has. Cut like those of `fit` (see its
-        notes) they give its bits, otherwise the same up to rounding.
+        Data frames take up to two more passes: one looks for cells other than numbers, one fits their encoder. Memory
+        holds no more rows than one batch. Batches cut like those of `fit` (see its notes) give the same bits as `fit`,
+        other batches the same up to rounding.
 
         Parameters
         ----------
         batches : iterable of (X, y) or (X, y, sample_weight)
-            Iterable more than once, the same each time: a list, or an object that opens its file anew.
+            Must give the same batches at each iteration: a list, or an object that opens its file again.
         encoder : TableEncoder, optional
-            The fitted encoder that made these batches, arrays, of data frames; it becomes `encoder_`, so that the model
-            takes frames.
+            The fitted encoder of data frames that made these batches, which are arrays; it becomes `encoder_`, so that
+            the model accepts frames.
         checkpoint : Checkpoint, optional
             Where the sums of the passes are written at intervals. A fit that was stopped continues from there.
         summary : RowSummary, optional
-            A summary of all rows, as `new_summary` began it; it saves the first pass.
+            Summary started by `new_summary` and updated with all rows; it saves the first pass.
         feature_names : iterable of str, optional
             Names of the columns of arrays.
 
@@ -193,7 +192,7 @@ class KernelModel(BaseEstimator):
         ValueError, MemoryError
             As `fit`.
         DataError
-            If the checkpoint is that of another fit.
+            If the checkpoint belongs to another fit.
         """
         require_reiterable(batches)
         if summary is not None:
@@ -248,13 +247,13 @@ class KernelModel(BaseEstimator):
         Parameters
         ----------
         labels : bool, optional
-            Whether targets are labels; None where that is not known yet.
+            Whether targets are labels; None if not known yet.
 
         Returns
         -------
         RowSummary
-            To be updated with all rows and then given to `fit_batches`, of this learner or of one with the same
-            parameters for the other kind of targets.
+            Summary to be updated with all rows and then given to `fit_batches` of this learner, or of a learner with
+            the same parameters for the other kind of targets.
         """
         with self._settings(warn=False) as settings:
             return new_summary(settings, labels=labels)
@@ -265,10 +264,10 @@ class KernelModel(BaseEstimator):
         Parameters
         ----------
         other : KernelModel
-            Typically a copy of the same model as this one, trained elsewhere.
+            Typically a copy of the same model as this one, trained on other rows.
         shared : KernelModel, optional
-            The model that both are copies of, as it was when they were made: its rows, which both have seen, count
-            once. None where they share no rows.
+            The model from which both were copied, as it was at that time; its rows, which both have seen, count once.
+            None if they share no rows.
 
         Returns
         -------
@@ -293,7 +292,7 @@ class KernelModel(BaseEstimator):
         return self._with_more_rows()
 
     def _add_rows(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
-        """Add rows to the training data, as `partial_fit` does; `classes` are labels of rows to come."""
+        """Add rows to the training data, as `partial_fit` does; `classes` are labels that may occur in later rows."""
         if self.solver == "cg" or self.loss != "squared":
             raise ValueError(
                 f"rows cannot be added with solver={self.solver!r} and the {self.loss} loss, which keep no sums over "
@@ -332,7 +331,7 @@ class KernelModel(BaseEstimator):
         return self
 
     def _with_more_rows(self) -> Self:
-        """The model, whose state has more rows than its solution."""
+        """The model after rows were added to its state: it has to be solved again."""
         n_rows = self._state.sums.n_rows
         self._fitted = replace(self._fitted, n_samples_seen=n_rows, solution=None, corrections=None, calibration=None)
         vars(self).pop("_deviations", None)
@@ -352,7 +351,7 @@ class KernelModel(BaseEstimator):
     ) -> Iterator[FitSettings]:
         """The checked parameters, for a block in which the byte budgets are fixed.
 
-        A checkpoint has the budget of its fit. `seed` is the seed of a fit to which rows are added.
+        A checkpoint stores the budget of its fit. `seed` is the seed of a fit to which rows are added.
         """
         stated = stated_budget(self.memory) if checkpoint is None else checkpoint.budget(self.memory)
         with fixed_budget() as memory:
@@ -363,7 +362,7 @@ class KernelModel(BaseEstimator):
             yield settings
 
     def _check_seed(self) -> None:
-        """Raise unless a fit that continues from a checkpoint draws the same numbers again."""
+        """Raise unless `random_state` is an integer, so that a continued fit draws the same numbers."""
         if not isinstance(self.random_state, Integral) or isinstance(self.random_state, bool):
             raise ValueError(
                 f"`random_state` must be an integer where a checkpoint is written, got {self.random_state!r}. Use for "
@@ -404,26 +403,27 @@ class KernelModel(BaseEstimator):
 
         Returns
         -------
-        ndarray, or Dask array where `X` is one, of shape (n_samples,) or, for regression, (n_samples, n_targets)
-            Labels of the kind that `fit` saw, or numbers: float32 for float32 input, else float64. Targets that
-            float32 does not hold to three digits of their range, such as times in seconds, are predicted in float64.
+        ndarray, or Dask array if `X` is one, of shape (n_samples,) or, for regression, (n_samples, n_targets)
+            Labels of the kind that `fit` saw, or numbers: float32 for float32 input, else float64. Targets that float32
+            does not resolve to three digits of their range, such as times in seconds, are predicted in float64.
 
         Raises
         ------
         ValueError
-            If `X` has another width than in `fit`, is empty or is not finite.
+            If `X` has a different number of columns than in `fit`, is empty or is not finite.
 
         Warns
         -----
         OutsideWarning
-            If rows lie far outside of the training rows, once for all of them, with their share.
+            If rows lie far outside of the training rows; one warning with their share.
 
         Notes
         -----
-        At such rows random features of a stationary kernel oscillate, so outputs are moved towards the mean of the
-        training rows, as those of the exact kernel go. Let x' be the nearest row within the ranges of the columns in
-        training, widened: the output's distance from the mean is multiplied by ``min(1, 2 k(x, x') / k(x, x))``. Other
-        kernels grow with x, and CSR rows are not checked: their outputs stay.
+        Far from the training rows, random features of a stationary kernel oscillate, whereas the exact kernel model
+        returns to the mean. The outputs of far rows are therefore shrunk towards the mean of the training rows. Let x'
+        be the nearest row within the widened ranges of the training columns: the difference between output and mean is
+        multiplied by ``min(1, 2 k(x, x') / k(x, x))``. Outputs of kernels that are not stationary, and of CSR rows, are
+        not changed.
         """
         return self._apply(Fitted.predictions, X)
 
@@ -435,7 +435,7 @@ class KernelModel(BaseEstimator):
 
     def _score_collection(self, X: Any, y: Any, sample_weight: Any) -> float:
         """The score on Dask collections."""
-        # Fails at once where rows do not suit the model.
+        # Called for its errors: it raises at once if the rows do not suit the model.
         self.predict(X)
         predict = partial(_outputs_of, Fitted.predictions, self.device, self.n_jobs)
         return score_collection(self._solved(), predict, X, y, sample_weight)
@@ -463,7 +463,7 @@ class KernelModel(BaseEstimator):
 
     @property
     def feature_names_in_(self) -> np.ndarray:
-        """Names of the columns, where the rows in `fit` had names."""
+        """Names of the columns, if the rows in `fit` had names."""
         return self._fitted.inputs.given_names
 
     @property
@@ -495,7 +495,7 @@ class KernelModel(BaseEstimator):
 
     @property
     def alpha_(self) -> float:
-        """The regularisation: as given, or as chosen; `solution_.criterion` names the criterion."""
+        """The regularisation, given or chosen; `solution_.criterion` names the criterion."""
         return self._solved().solved.alpha
 
     @property
@@ -554,7 +554,7 @@ def _check_same_map(checkpoint: CheckpointStore, mapped: ScaledMap) -> None:
 
 
 def _note_constant_columns(fitted: Fitted) -> None:
-    """Write which columns of numbers have no effect; the summary of an encoder has its own."""
+    """Write which columns of numbers have no effect; for encoded frames, the encoder's summary lists them."""
     constant = np.flatnonzero(fitted.map.scaling.factor == 0)
     if fitted.inputs.encoder is None and constant.size:
         named = fitted.inputs.column_names.tolist()

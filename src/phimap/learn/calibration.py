@@ -13,24 +13,24 @@ from phimap.learn.targets.base import Targets
 from phimap.ops import single_threaded_blas
 from phimap.records import Record, of_number
 
-# Where the logarithms of power and width lie before any row is seen, the means over nine tables, and how far from
-# there, nearly twice their spread: a few rows, or rows told apart without error, so leave finite probabilities.
+# Gaussian prior of the logarithms of power and width: their mean over nine tables, and about twice their spread. It
+# keeps probabilities finite if there are few rows, or the classes are separated without error.
 _CENTRE = np.array([1.2, -2.0])
 _SPREAD = 1.0
-# No data lead further from there.
+# Bounds of the search: no data have moved the logarithms this far from their prior means.
 _FARTHEST = 6.0
-# Below this the logarithm of softplus is its argument, to the last digit.
+# Below this, log(softplus(x)) equals x in float64.
 _LINEAR = -36.0
 
 
 @dataclass(frozen=True)
 class Calibration(Record):
-    r"""Probabilities of classes as a function of scores that a fit to their labels gives: least squares, or of margins.
+    r"""Probabilities of classes as a function of scores from a least-squares or maximum-margin fit to the labels.
 
     Attributes
     ----------
     low : float
-        What the model was to give for the wrong class, -1 or 0; 1 for the right one.
+        Encoded target of the wrong class, -1 or 0; the right class has 1.
     power, width : float
 
     Notes
@@ -39,19 +39,20 @@ class Calibration(Record):
 
     .. math:: p_c \propto \operatorname{softplus}(u_c / \tau)^a, \qquad \operatorname{softplus}(x) = \log(1 + e^x),
 
-    with the power a and the width :math:`\tau`. A least-squares fit of labels estimates probabilities itself, but
-    leaves the interval from 0 to 1: where u is large beside the width the probability is a power of it, and where it is
-    negative it falls as :math:`e^{a u / \tau}`. For large :math:`\tau` and a this is a softmax with a temperature.
+    with the power a and the width :math:`\tau`. The scores of a least-squares fit of labels estimate probabilities, but
+    may leave the interval from 0 to 1: where u is large compared with the width, the probability is a power of u; where
+    u is negative, the probability falls as :math:`e^{a u / \tau}`. For large :math:`\tau` and a this is a softmax with
+    a temperature.
 
-    Both maximise the likelihood of held-out rows, with weights as multiples of their mean, times a Gaussian prior of
-    their logarithms. The probabilities of a row are in the order of its scores.
+    Power and width maximise the likelihood of validation rows, whose weights are divided by their mean, times a
+    Gaussian prior of the logarithms of power and width. The probabilities of a row have the order of its scores.
 
-    **Error.** On its own training rows a model is nearly sure of itself: scores for them would give a width far too
-    small. **Cost.** A few dozen evaluations of r n_classes values.
+    **Error.** Scores of training rows are overconfident and would give a width far too small, hence validation rows.
+    **Cost.** A few dozen evaluations of r n_classes values.
 
-    **Differs from the source in** the softplus in place of the exponential, which costs one parameter more and lowers
-    the log loss, and in the prior. It has no offset for each class: with these, the most probable class would not be
-    that of the largest score, for a gain in log loss of 1 % at the median of nine tables.
+    **Differs from the source in** the softplus in place of the exponential, which takes one more parameter and lowers
+    the log loss, and in the prior. There is no offset for each class: offsets lower the log loss by only 1 % (median of
+    nine tables), and the most probable class would no longer be the one with the largest score.
 
     References
     ----------
@@ -65,7 +66,7 @@ class Calibration(Record):
 
     @classmethod
     def of(cls, held_out: HeldOutScores) -> Calibration:
-        """The most likely calibration for the classes of rows, given scores for them."""
+        """Return the calibration of maximum posterior density, given validation rows' scores and classes."""
         low = -1.0 if held_out.targets.shape[1] == 1 else float(held_out.targets.min())
         shares = _shares(held_out.predictions.astype(np.float64), low)
         labels = _shares(held_out.targets, low).argmax(axis=1)
@@ -88,14 +89,14 @@ class Calibration(Record):
 
 
 def calibration_of(targets: Targets, held_out: HeldOutScores | None, loss: str) -> Calibration | None:
-    """The calibration of a classifier; None without held-out scores, and for the logistic loss, which needs none."""
+    """The calibration of a classifier; None without validation scores, and for the logistic loss, which needs none."""
     if not targets.has_labels or loss == "logistic" or held_out is None:
         return None
     return Calibration.of(held_out)
 
 
 def _shares(scores: np.ndarray, low: float) -> np.ndarray:
-    """Scores (n, t) as numbers (n, n_classes) that were to be 0 and 1."""
+    """Scores (n, t) rescaled to (n, n_classes), so that their targets are 0 and 1."""
     shares = (scores - low) / (1 - low)
     return np.hstack([1 - shares, shares]) if shares.shape[1] == 1 else shares
 
@@ -107,7 +108,7 @@ def _log_softplus(x: np.ndarray) -> np.ndarray:
 def _objective(
     point: np.ndarray, shares: np.ndarray, labels: np.ndarray, weights: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Minus the logarithm of likelihood times prior, for each row, and its gradient by the logarithms `point`."""
+    """Negative logarithm of likelihood times prior, divided by the number of rows, and its gradient at `point`."""
     power, x, rows = np.exp(point[0]), shares / np.exp(point[1]), np.arange(len(labels))
     values = power * _log_softplus(x)
     logarithms = log_softmax(values, axis=1)

@@ -27,8 +27,8 @@ from phimap.learn.targets.base import Targets
 from phimap.ops import single_threaded_blas
 from phimap.random_map import RandomMap
 
-#: Rows on which the length scale is estimated: the median of half a million distances is known to a fraction of a
-#: percent, less than any error depends on it.
+#: Rows on which the length scale is estimated: half a million distances give their median to a fraction of a percent,
+#: which is accurate enough.
 LENGTH_SCALE_ROWS = 1000
 
 
@@ -50,22 +50,22 @@ def choose_map(
         The standardisation of the columns.
     inputs : InputEncoding
     targets : Targets
-        Learned from the summary.
+        Targets learned from the summary.
     settings : FitSettings
     complete : bool
-        Whether no rows but those of the summary are to come.
+        Whether the summary covers all training rows.
 
     Returns
     -------
     mapped : ScaledMap
     search : SearchLog or None
-        None where there was nothing to choose.
+        None if there was no choice to make.
     """
     assert summary.moments is not None
     source = _SearchSource(summary, inputs, targets, settings)
     n_rows = summary.n_rows if complete else None
     first_rows, _, weights = summary.sample.first(LENGTH_SCALE_ROWS)
-    # Products outside of tasks have one thread, so that the number of threads changes no choice.
+    # Products outside of tasks use one thread, so that the number of threads does not affect the choice.
     with single_threaded_blas():
         found, scaling = _choose_kernel(source, scaling, scaled(scaling, first_rows), weights)
         metric, scaling = metric_of(found.root, inputs.width), scaling.rooted(found.root)
@@ -83,7 +83,7 @@ def choose_map(
                 n_jobs=settings.n_jobs,
             )
     columns = summary.columns.settled(summary.moments, scaled(scaling, first_rows))
-    # Validation rows are not landmarks: at a landmark the features have no error of approximation.
+    # Validation rows must not be landmarks: the features are exact at landmarks.
     sample = summary.map_sample.skipping(CAPACITY, max(feature_map.fit_rows(), LENGTH_SCALE_ROWS))
     encoded = targets.encode(sample.y) if feature_map.wants_targets else None
     fitted = with_image_shape(feature_map, inputs.image_shape).fit(scaled(scaling, sample.X), encoded)
@@ -92,7 +92,7 @@ def choose_map(
 
 @dataclass(frozen=True)
 class _SearchSource:
-    """Where the search takes its samples from."""
+    """The source of the samples of the search."""
 
     summary: RowSummary
     inputs: InputEncoding
@@ -100,7 +100,7 @@ class _SearchSource:
     settings: FitSettings
 
     def sample(self, scaling: Scaling) -> SearchSample:
-        """The sample of the search, in a scaling."""
+        """The sample of the search, scaled by `scaling`."""
         X, y, weights = self.summary.map_sample.first(self.settings.effort.n_rows[-1])
         Y, counted = self.targets.encode(y), self.targets.weights(y, weights)
         counted = np.ones(len(Y)) if counted is None else counted
@@ -112,9 +112,9 @@ class _SearchSource:
 def _choose_kernel(
     source: _SearchSource, scaling: Scaling, rows: np.ndarray, weights: np.ndarray | None
 ) -> tuple[SearchResult, Scaling]:
-    """The kernel, its metric not yet part of the scaling; the scaling squashes heavy tails where that is better.
+    """The kernel, whose metric is not yet part of the scaling, and the scaling, which may squash heavy tails.
 
-    `rows` (r, d), scaled, and `weights` (r,) give the median distance where only the width is open.
+    `rows` (r, d), scaled, and `weights` (r,) give the median distance if only the width is to be chosen.
     """
     settings, inputs = source.settings, source.inputs
     spec, is_sparse = settings.kernel, sparse.issparse(rows)
@@ -143,7 +143,7 @@ def _choose_kernel(
 def _best_scaling(
     source: _SearchSource, scaling: Scaling, families: Sequence[KernelFamily], seed: int, log: TrialLog
 ) -> Scaling:
-    """The scaling itself, or one that squashes heavy tails, if that lowers the held-out error."""
+    """The given scaling, or one that squashes heavy tails if it lowers the validation error."""
     settings, X = source.settings, source.summary.map_sample.X
     free = settings.standardize == "auto" and settings.searches_kernel
     if not free or sparse.issparse(X) or not any(family.metrics for family in families):

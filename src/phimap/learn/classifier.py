@@ -1,4 +1,4 @@
-"""Kernel classification: ridge regression on labels, or the least logistic or squared hinge loss."""
+"""Kernel classification: ridge regression on labels, or the logistic or squared hinge loss."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from phimap.tables import TableEncoder
 class KernelClassifier(ClassifierMixin, KernelModel):
     """Kernel classification on random features, streamed: ridge regression of one-hot labels, or another loss.
 
-    Two classes are one target of -1 and 1, more classes one target each; centring by the intercept gives every
-    target mean zero. The class with the largest output is predicted.
+    Two classes are encoded as one target of -1 and 1, more classes as one target each; the intercept centres every
+    target. The class with the largest output is predicted.
 
     Parameters
     ----------
@@ -30,43 +30,43 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 random_state, verbose : optional
         As in `KernelRegressor`, with the same defaults.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
-        ``"squared"`` is ridge regression; ``"logistic"`` the binomial or multinomial likelihood;
-        ``"squared_hinge"`` that of a support vector machine, each class against the others. All have probabilities.
+        ``"squared"`` is ridge regression; ``"logistic"`` the negative binomial or multinomial log-likelihood;
+        ``"squared_hinge"`` the loss of a support vector machine, each class against the others. All give probabilities.
     alpha : float or "auto", default="auto"
         Regularisation. With the squared loss as in `KernelRegressor`, by the squared error over all classes. With the
-        others it is ``1 / C`` of `sklearn.linear_model.LogisticRegression` and `sklearn.svm.LinearSVC`, and ``"auto"``
-        minimises the held-out loss on a sample of at most 16,384 rows.
+        other losses it is ``1 / C`` of `sklearn.linear_model.LogisticRegression` and `sklearn.svm.LinearSVC`, and
+        ``"auto"`` minimises the held-out loss on a sample of at most 16,384 rows.
     class_weight : dict, "balanced" or None, default=None
-        Weights by which those of the rows of a class are multiplied in the fit and where alpha is chosen, by the
-        conventions of scikit-learn: ``"balanced"`` takes n / (n_classes n_c) with n_c the (weighted) rows of a class; a
-        class that a dict lacks has weight 1. They change neither the scales of the columns nor the length scale.
+        Factors for the weights of the rows of each class, in the fit and in the choice of alpha, by the conventions of
+        scikit-learn: ``"balanced"`` takes n / (n_classes n_c) with n_c the (weighted) number of rows of a class; a
+        class missing from a dict has factor 1. They affect neither the scales of the columns nor the length scale.
     solver : {"auto", "cholesky", "cg"}, default="auto"
-        As in `KernelRegressor`, of the squared loss. The others have one of their own, which goes through the rows
-        several times.
+        As in `KernelRegressor`, for the squared loss. The other losses always use a quasi-Newton solver, which makes
+        several passes over the rows.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels, sorted.
     calibration_ : Calibration or None
-        How scores become probabilities; None with the logistic loss, and where no rows were held out.
+        Map from scores to probabilities; None with the logistic loss, and if no rows were held out.
     feature_map_, kernel_, metric_, relevances_, search_, alpha_, coef_, intercept_, solution_, scaling_, encoder_, \
 solver_, statistics_, n_features_in_, n_samples_seen_
         As in `KernelRegressor`.
 
     Notes
     -----
-    **Error.** That of the map for its kernel, and that of kernel ridge regression.
+    **Error.** The error of the random features, plus the error of kernel ridge regression.
 
-    **Cost.** As `KernelRegressor`; further classes cost n m flops each. What probabilities need is formed in the fit:
-    where alpha is chosen hardly more than is there, with a given alpha m^2 flops for each of 256 to 1,024 rows; solved
-    in passes a few passes, or for the squared hinge those over a sample.
+    **Cost.** As `KernelRegressor`; further classes cost n m flops each. The fit also computes the held-out scores that
+    calibrate probabilities: at almost no cost where alpha is chosen; with a given alpha, m^2 flops for each of 256 to
+    1,024 rows; by a solver in passes, a few passes (over a sample only, for the squared hinge).
 
-    With the logistic or the squared hinge loss: one pass for the Gram matrix that preconditions (of a sketch, where its
-    triangle does not fit the byte budget), then as many passes as the tolerance takes, of 4 n m flops a class each.
+    With the logistic or the squared hinge loss: one pass for the Gram matrix of the preconditioner (of a sketch, if its
+    triangle does not fit the byte budget), then passes of 4 n m flops a class until the tolerance is met.
 
-    **Differs from the source in** choosing alpha from a curve that is continuous, where the source takes the best of
-    a few values.
+    **Differs from the source in** choosing alpha from a continuous curve, where the source takes the best of a few
+    values.
 
     References
     ----------
@@ -136,7 +136,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
             The first call fixes the scaling, the length scale and the feature map, so its rows should be typical.
         y : array-like of shape (n_samples,)
         classes : array-like, optional
-            All labels to come; needed in the first call unless its rows have all of them.
+            All labels that will occur; required in the first call unless its rows contain all of them.
         sample_weight : array-like of shape (n_samples,), optional
             As in `fit`.
 
@@ -160,13 +160,13 @@ solver_, statistics_, n_features_in_, n_samples_seen_
         return self._add_rows(X, y, sample_weight, classes)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of the rows whose label is predicted.
+        """Share of the rows whose label is predicted correctly.
 
         Parameters
         ----------
         X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            A Dask collection where `X` is one; so are weights.
+            A Dask collection if `X` is one; likewise `sample_weight`.
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
@@ -185,7 +185,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
         Returns
         -------
         ndarray, or Dask array where `X` is one, of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive for ``classes_[1]`` where there are two classes.
+            Positive outputs stand for ``classes_[1]`` if there are two classes.
         """
         return self._apply(Fitted.decisions, X)
 
@@ -211,8 +211,8 @@ solver_, statistics_, n_features_in_, n_samples_seen_
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes.
 
-        With ``loss="logistic"`` they are those of its likelihood, else functions of the scores that are fitted on rows
-        which took no part in these, see `Calibration`. The most probable class is the one that `predict` gives.
+        With ``loss="logistic"`` they are the probabilities of the logistic model. With the other losses they are a
+        function of the scores, fitted on validation rows, see `Calibration`. `predict` gives the most probable class.
 
         Parameters
         ----------
@@ -221,13 +221,13 @@ solver_, statistics_, n_features_in_, n_samples_seen_
         Returns
         -------
         ndarray, or Dask array where `X` is one, of shape (n_samples, n_classes)
-            In the order of `classes_`; every row sums to 1. Weights of rows and classes count as they do in the fit.
+            In the order of `classes_`; every row sums to 1. Weights of rows and classes count as in the fit.
 
         Raises
         ------
         ValueError
-            If there were no such rows: with a loss other than the logistic in a model file of an earlier version, or
-            where the byte budget has no room for a sample of them.
+            If a loss other than the logistic has no calibration: the model file is of an earlier version, or the byte
+            budget had no room for a sample of validation rows.
         """
         return self._apply(Fitted.probabilities, X, loss=self.loss)
 
@@ -238,7 +238,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
 
     @property
     def calibration_(self) -> Calibration | None:
-        """How scores become probabilities; None with the logistic loss, and where no rows were held out."""
+        """Map from scores to probabilities; None with the logistic loss, and if no rows were held out."""
         return self._fitted.calibration
 
     @property

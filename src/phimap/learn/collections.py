@@ -1,4 +1,4 @@
-"""Dask arrays and data frames in learners: rows that stay where they are."""
+"""Learners on Dask arrays and data frames, whose rows stay on their workers."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from phimap.learn.weights import check_weights
 from phimap.tables import TableEncoder
 from phimap.tables.frames import is_numbers
 
-#: Rows, targets and weights of a block, as tasks; the third is missing where there are no weights.
+#: Rows, targets and, if there are any, weights of a block, as tasks.
 Part = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class BlockReader:
-    """Reads a block of a collection on the worker that has it: its rows are checked and encoded.
+    """Reads a block of a collection on the worker that holds it, and checks and encodes its rows.
 
     Attributes
     ----------
     checks : RowChecks
     rows : int or None
-        Of a batch; None takes a whole block.
+        Rows of a batch; None takes a whole block.
     """
 
     checks: RowChecks
@@ -54,7 +54,7 @@ class BlockReader:
             yield rows, targets
 
     def _checked(self, first_row: int, X: Any, y: Any, weights: Any) -> Iterator[Batch]:
-        """The rows of positive weight, if there are any."""
+        """The rows of positive weight as one batch; nothing if there are none."""
         if not len_of(X):
             return
         try:
@@ -133,7 +133,7 @@ def fit_parts(
     feature_names : sequence of str, optional
         Names of the columns of arrays.
     """
-    # The first batch shows what all rows are.
+    # The kind of inputs and targets is taken from the first batch.
     X, y = next(iter(read(*parts[0])))
     if encoder is None:
         inputs, _ = InputEncoding.of_numbers(X, kind.name)
@@ -155,20 +155,20 @@ def score_collection(
     ----------
     fitted : Fitted
     predict : callable
-        ``predict(fitted, rows)`` gives targets; it is sent to the workers.
+        ``predict(fitted, rows)`` gives predicted targets; it is sent to the workers.
     X, y, sample_weight : Dask collections
-        Of the same blocks of rows; `sample_weight` may be None.
+        Collections with the same blocks of rows; `sample_weight` may be None.
     """
     parts = _parts(X, y, sample_weight)
     checks = RowChecks(fitted.inputs, fitted.targets, fitted.inputs.learner)
-    # Names of columns are checked when a block is read. What is predicted then are arrays without names.
+    # The names of the columns are checked when a block is read. Afterwards the rows are arrays without names.
     nameless = replace(fitted, inputs=replace(fitted.inputs, names=None))
     errors = (Hits if fitted.targets.has_labels else SquaredErrors).of(nameless, predict)
     return PartedRows(parts, [0] * len(parts), BlockReader(checks)).accumulate(errors).score
 
 
 def _parts(X: Any, y: Any, sample_weight: Any) -> list[Part]:
-    """The blocks of rows, targets and weights, side by side."""
+    """Rows, targets and weights of each block."""
     given = {"X": X, "y": y} | ({} if sample_weight is None else {"sample_weight": sample_weight})
     blocks, known = {}, {}
     for name, one in given.items():
@@ -191,18 +191,18 @@ def _parts(X: Any, y: Any, sample_weight: Any) -> list[Part]:
 
 
 def _looks(kind: LearnerKind, X: Any) -> bool:
-    """Whether only the cells show if a frame is to be encoded: columns of numbers, of which some may be missing."""
+    """Whether the dtypes leave open if a frame is to be encoded: its columns are numbers, and cells may be missing."""
     if not is_dask_frame(X) or kind.encode is None or isinstance(kind.encode, TableEncoder):
         return False
     return is_numbers(X._meta_nonempty) and any(getattr(dtype, "kind", "O") == "f" for dtype in X.dtypes)
 
 
 def _counts(X: Any, parts: list[Part], *, looks: bool) -> tuple[list[int], bool]:
-    """Rows of positive weight of each block, and whether all cells hold numbers, where `looks` asks for that."""
+    """Rows of positive weight of each block, and whether all cells hold numbers (True unless `looks`)."""
     lengths = lengths_of(X)
     if lengths is not None and len(parts[0]) == 2:
         return list(lengths), True
-    # Targets alone are read where the cells need not be seen.
+    # The rows are not read if the cells need not be inspected.
     found = computed([task(_counted, part[0] if looks else None, *part[1:]) for part in parts])
     return [count for count, _ in found], all(complete for _, complete in found)
 
@@ -214,5 +214,5 @@ def _counted(X: Any, y: Any, weights: Any = None) -> tuple[int, bool]:
 
 
 def _shape(y: Any) -> tuple[int, ...]:
-    """Shape of targets, whose rows may not be known."""
+    """Shape of the targets, where the number of rows may be unknown."""
     return (0, *y._meta.shape[1:]) if is_dask_frame(y) else y.shape

@@ -23,20 +23,20 @@ from phimap.learn.settings import FitSettings
 from phimap.learn.solver import HeldOutScores
 from phimap.learn.state import TrainingState
 
-# With fewer rows the features leave little to correct.
+# With fewer rows, the residuals of the features leave little to correct.
 _LEAST_ROWS = 8000
 
 
 def correct(fitted: Fitted, state: TrainingState, rows: Any, settings: FitSettings, stages: Stages) -> Fitted:
-    """The model with corrections of its residuals, if these lower the error on validation rows; else itself.
+    """The model with corrections of its residuals, if these lower the validation error; otherwise the model itself.
 
     Parameters
     ----------
     fitted : Fitted
-        Solved.
+        Solved model.
     state : TrainingState
     rows : iterable of (X, y, weights), or RowSource
-        All training rows; rows on other machines are not corrected.
+        All training rows; a `RowSource` that is not iterable (rows on other machines) gets no corrections.
     settings : FitSettings
     stages : Stages
     """
@@ -63,9 +63,9 @@ def correct(fitted: Fitted, state: TrainingState, rows: Any, settings: FitSettin
             return scaled, encoded - outputs_of_all, encoded - outputs_without, targets.weights(y, weights)
 
         residuals = Residuals.of_batches(rows, errors_of, keys, state.sample.seed)
-        # Neighbours are looked for with the metric and without it: a metric hides columns that may separate them.
+        # Neighbours are searched with and without the metric: a metric may hide columns that separate them.
         roots = [None] if (back := inverse_root(mapped.metric)) is None else [None, back]
-        # Memory limits the threads, each of which holds the matrices of a region.
+        # Each thread holds the matrices of a region, so memory limits the number of threads.
         n_threads = max(1, min(thread_count(n_jobs), settings.compute.memory // corrections_memory(mapped.width, 1)))
         corrections = learn_corrections(mapped.kernel, residuals, roots, n_threads)
     if corrections is None:
@@ -75,12 +75,12 @@ def correct(fitted: Fitted, state: TrainingState, rows: Any, settings: FitSettin
 
 
 def _serve(fitted: Fitted, state: TrainingState, settings: FitSettings) -> bool:
-    """Whether corrections are wanted, the rows are dense, enough and fit the byte budget, and sums can lose rows."""
+    """Whether corrections are requested, the rows are dense, enough and fit the byte budget, and there are sums."""
     inputs, m, n_rows = fitted.inputs, fitted.map.width, state.sums.n_rows
     wanted = settings.corrections and settings.searches_kernel and fitted.map.kernel.is_stationary
     if not wanted or state.sums.statistics is None or inputs.sparse or inputs.image_shape is not None:
         return False
-    # One thread is counted, so that the number of threads changes no choice.
+    # Only one thread is counted, so that the number of threads does not affect the choice.
     spare = settings.memory - RidgeSolver.memory(None, m) - corrections_memory(m, 1)
     n_bytes = n_rows * (inputs.width * 8 + fitted.targets.n_outputs * 48)
     return n_rows >= max(_LEAST_ROWS, 2 * m) and n_bytes <= min(spare, settings.memory // 4)

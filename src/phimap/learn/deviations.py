@@ -1,4 +1,4 @@
-"""Standard deviations of predictions: the features as those of a Gaussian process."""
+"""Standard deviations of predictions: the model as a Gaussian process."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from phimap.learn.settings import Compute, FitSettings
 from phimap.learn.state import TrainingState
 from phimap.ops import Array, ops_for, single_threaded_blas
 
-# Rows at a time, in float64: enough that the factor is read seldom.
+# Rows of a block in float64: many enough that reading the factor takes little of the time.
 _ROWS = 512
-# Rows other than landmarks that are enough to estimate the noise: their mean square is known to a seventh.
+# Least number of rows, landmarks excluded, to estimate the noise: relative standard error of the variance 1/7.
 _LEAST_VALIDATION_ROWS = 100
-# Arrays (rows, m) in float64 that are held at a time.
+# Arrays (rows, m) in float64 that exist at the same time.
 _ARRAYS = 4
 # Why a model has no sums over its rows, by the form of its solution.
 _NO_SUMS = {
@@ -36,7 +36,7 @@ _NOT_SAVED = "was saved without its statistics. Save it with save(model, path, s
 
 @dataclass(frozen=True)
 class Deviations:
-    """Standard deviations of new targets, by the factor of the Gram matrix and the noise of the training rows.
+    """Standard deviations of new targets, from the factor of the Gram matrix and the estimated noise.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Deviations:
 
     @classmethod
     def of(cls, fitted: Fitted, state: TrainingState | None, settings: FitSettings) -> Deviations:
-        """Factorise, and estimate the noise from the errors that rows of the sample have where each is left out."""
+        """Factorise the Gram matrix, and estimate the noise from the leave-one-out errors of the sample."""
         if state is None:
             reason = _NO_SUMS.get(fitted.solved.form, _NOT_SAVED)
             raise ValueError(f"`return_std` needs the sums over the training rows, and this model {reason}.")
@@ -63,7 +63,7 @@ class Deviations:
         return cls(fitted, _predictive(fitted, state, settings))
 
     def at(self, X: Any, compute: Compute) -> np.ndarray:
-        """Standard deviations (n, t) of targets at rows `X` as users give them, in float64."""
+        """Standard deviations (n, t) of targets at rows `X`, in the form that users pass, in float64."""
         rows, units = self.fitted.inputs.rows(X), self.fitted.targets.units
         parts = [np.sqrt(self.predictive.variances(points)) for _, points in _points(self.fitted, rows, compute)]
         found = np.concatenate(parts)
@@ -71,7 +71,7 @@ class Deviations:
 
 
 def _predictive(fitted: Fitted, state: TrainingState, settings: FitSettings) -> Predictive:
-    """The predictive variance, its noise from leave-one-out errors of the sample."""
+    """The predictive variance, with its noise estimated from leave-one-out errors of the sample."""
     corrections, targets = fitted.corrections, fitted.targets
     leverages = state.sums.leverages(fitted.solved.alpha, settings.n_jobs)
     sample = state.sample.rows(np.argsort(state.sample.keys, kind="stable"))
@@ -107,7 +107,7 @@ def _leave_one_out(
 
 
 def _validation_rows(fitted: Fitted, X: Array) -> np.ndarray | slice:
-    """The rows of the sample whose errors give the noise: not landmarks, at which features are exact."""
+    """Rows of the sample from which the noise is estimated: not landmarks, where the features are exact."""
     record = fitted.map.record
     if not isinstance(record, NystroemRecord):
         return slice(None)
@@ -118,7 +118,7 @@ def _validation_rows(fitted: Fitted, X: Array) -> np.ndarray | slice:
 
 
 def _spread(fitted: Fitted, X: Array, compute: Compute) -> np.ndarray | None:
-    """Root mean square of each feature (m,) where all features are draws for a stationary kernel; else None."""
+    """Root mean square (m,) of each feature if all features are random draws for a stationary kernel; else None."""
     if _truncates(fitted) or not fitted.map.kernel.is_stationary:
         return None
     squares = sum(np.square(points.features).sum(axis=0) for _, points in _points(fitted, X, compute))
@@ -126,7 +126,7 @@ def _spread(fitted: Fitted, X: Array, compute: Compute) -> np.ndarray | None:
 
 
 def _truncates(fitted: Fitted) -> bool:
-    """Whether features leave out a part of the kernel, as landmarks and a truncated series do."""
+    """Whether the features truncate the kernel, as Nystroem features and truncated series do."""
     feature_map = fitted.map.feature_map
     is_series = isinstance(feature_map, DotProductFeatures) and fitted.map.kernel.is_stationary
     return is_series or isinstance(fitted.map.record, NystroemRecord)
@@ -152,5 +152,5 @@ def _points(fitted: Fitted, X: Array, compute: Compute) -> Iterator[tuple[slice,
 
 
 def _joined(parts: list[Any]) -> Any:
-    """Arrays below one another; None where they are None."""
+    """The arrays concatenated; None if they are None."""
     return None if parts[0] is None else np.concatenate(parts)

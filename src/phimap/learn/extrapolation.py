@@ -12,10 +12,9 @@ from phimap._warnings import caller_level
 from phimap.learn.scaled_map import ScaledMap
 from phimap.ops import Array, ops_for
 
-# Where a stationary kernel between a row and the nearest one in range falls below this share of its largest value, the
-# row is a far one.
+# A row is far if the kernel between it and the nearest row in range is below this share of the kernel's largest value.
 _NEAR = 0.5
-# Differences in length scales that are as good as infinite, and whose squares float64 holds.
+# Bound of differences in length scales: effectively infinite, but its square fits float64.
 _INFINITE = 1e100
 
 
@@ -26,9 +25,9 @@ class OutsideWarning(UserWarning):
     ----------
     n_far : int
     example : str
-        One value of such a row, in words.
+        One value of a far row, in words.
     ending : str
-        What becomes of their predictions, and what to do.
+        What happens to the predictions of far rows, and what to do about it.
     """
 
     def __init__(self, n_far: int, n_rows: int, example: str, ending: str):
@@ -41,17 +40,17 @@ class OutsideWarning(UserWarning):
         )
 
     def among(self, n_far: int, n_rows: int) -> OutsideWarning:
-        """The same of more rows."""
+        """The same warning with the counts of a larger set of rows."""
         return OutsideWarning(n_far, n_rows, self.example, self.ending)
 
 
 class ExtrapolationGuard:
-    """Finds rows far outside of the training rows among rows to be predicted, and shrinks their predictions.
+    """Finds far rows among the rows to be predicted, and shrinks their predictions.
 
     Parameters
     ----------
     mapped : ScaledMap
-        With the ranges of the training rows; without them no row is found.
+        Its `range` holds the range of the training rows; without a range no row is found.
     """
 
     def __init__(self, mapped: ScaledMap):
@@ -62,14 +61,14 @@ class ExtrapolationGuard:
         self._farthest: tuple[float, np.ndarray] = (-1.0, np.empty(0))
 
     def inspect(self, X: Array, first: int) -> None:
-        """Find far rows among the rows of `X` (r, d), the first of which is row `first`; CSR rows are passed over."""
+        """Find far rows among the rows of `X` (r, d), the first of which is row `first`; CSR rows are not checked."""
         if self._columns is None or self._columns.margin is None or sparse.issparse(X):
             return
         host = ops_for(X).to_host(X)
         rows = self._columns.out_of_range(host)
         if not rows.size:
             return
-        # Sums are formed in float64, which holds the squares of everything that float32 holds.
+        # Sums are formed in float64, where the square of any float32 number is finite.
         far_rows = host[rows].astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             steps = self._mapped.on_host(far_rows) - self._mapped.on_host(self._columns.nearest(far_rows))
@@ -81,7 +80,7 @@ class ExtrapolationGuard:
         shrunk = np.flatnonzero(shares < 1)
         self._rows.append(first + rows[shrunk])
         self._shares.append(shares[shrunk])
-        # A sum of kernels over columns, such as an additive kernel, stays above a half where one column alone is far.
+        # An additive kernel stays above a half if only one column is far, so the distance is compared, too.
         far = np.flatnonzero((shares < 1) | (distances > self._columns.radius))
         self._n_far += far.size
         if far.size and distances[far].max() > self._farthest[0]:

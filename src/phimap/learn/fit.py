@@ -36,16 +36,15 @@ from phimap.learn.targets.base import Targets
 from phimap.learn.weights import check_mean_weight
 from phimap.ops import Array, ops_for
 
-#: Training rows: batches, iterable once a pass, or a source with a way of its own to make a pass.
+#: Training rows: batches, iterable once a pass, or a source that makes a pass itself.
 TrainingRows = Iterable[Batch] | RowSource
 
-# Features are kept between passes if at least this share of them fits: fewer save little time, and their memory is free
-# for others.
+# Features are kept between passes only if at least this share of them fits: a smaller share saves little time.
 _LEAST_KEPT = 1 / 8
 
 
 class FitResult(NamedTuple):
-    """A fitted model, the state that further rows are added to (None for solvers in passes), and the stages."""
+    """A fitted model, its state for adding rows (None for solvers in passes), and the stages of the fit."""
 
     fitted: Fitted
     state: TrainingState | None
@@ -66,13 +65,13 @@ def fit(
     Parameters
     ----------
     rows : TrainingRows
-        Checked and encoded.
+        Checked and encoded rows.
     inputs : InputEncoding
     targets : Targets
-        Of the first rows.
+        Targets as found in the first rows.
     settings : FitSettings
     summary : RowSummary, optional
-        Of the rows; None makes the first pass here.
+        Summary of the rows; None computes it in a first pass.
     prepared : callable, optional
         ``prepared(mapped)`` is called before the first pass over the features.
 
@@ -108,9 +107,10 @@ def fit(
 def start_state(
     rows: TrainingRows, inputs: InputEncoding, targets: Targets, settings: FitSettings, classes: Any
 ) -> FitResult:
-    """A model of the first rows of a stream without an end: they fix scaling, targets and map.
+    """A model of the first rows of an open-ended stream: they fix scaling, targets and map.
 
-    Its sums have the rows, and no solution yet. `classes` are labels of rows to come, or None.
+    The state holds the sums over these rows; the solution is not computed yet. `classes` are labels that may occur
+    in later rows, or None.
     """
     stages = Stages(settings.verbose)
     summary = summarise(rows, settings, labels=targets.has_labels, expected=classes)
@@ -138,7 +138,7 @@ def add_rows(rows: ArrayBatches, fitted: Fitted, state: TrainingState, settings:
 
 
 def new_summary(settings: FitSettings, *, labels: bool | None, first_row: int = 0) -> RowSummary:
-    """An empty summary of the rows of a fit; `labels` is None where targets may be labels or numbers."""
+    """An empty summary of the rows of a fit; `labels` is None if targets may be labels or numbers."""
     seed = int(settings.stream("sample").integers(2**63))
     return RowSummary.start(first_row, seed=seed, labels=labels, map_rows=settings.map_rows, budget=settings.memory)
 
@@ -151,8 +151,8 @@ def summarise(
     expected: Any = None,
     advance: Callable[[int], None] = lambda n_rows: None,
 ) -> RowSummary:
-    """The first pass; `expected` are labels of rows to come."""
-    # Workers receive what starts a summary: a function of values alone.
+    """The summary of all rows, in one pass; `expected` are labels that may occur in later rows."""
+    # Workers receive this function, so it binds plain values only.
     start = partial(_counting_summary, settings, labels, advance)
     summary = accumulate(rows, start).inner
     if not summary.n_rows:
@@ -169,7 +169,7 @@ def _counting_summary(
 
 
 def learn_targets(targets: Targets, summary: RowSummary, settings: FitSettings) -> Targets:
-    """The targets, learned from all training rows, which must be enough for a fit."""
+    """The targets, learned from all training rows; raises if there are too few rows."""
     assert summary.moments is not None
     if summary.n_rows < 2:
         raise ValueError(
@@ -180,7 +180,7 @@ def learn_targets(targets: Targets, summary: RowSummary, settings: FitSettings) 
 
 
 def standardisation(summary: RowSummary, inputs: InputEncoding, settings: FitSettings, *, complete: bool) -> Scaling:
-    """The standardisation of the columns; encoded columns have the scale of their encoding."""
+    """The standardisation of the columns; encoded columns keep the scale of their encoding."""
     assert summary.moments is not None
     kind = settings.standardize
     return summary.moments.scaling("mean" if kind == "auto" and inputs.encoder is not None else kind, complete=complete)
@@ -195,7 +195,7 @@ def extreme_rows(summary: RowSummary, scaling: Scaling) -> ExtremeRows:
 def choose_solver(
     settings: FitSettings, n_rows: int | None, width: int, shape: RowShape, *, n_flops: int | None = None
 ) -> Chosen:
-    """The solver for features of a width; `n_rows` is None where more rows may come."""
+    """The solver for features of this width; `n_rows` is None if more rows may come."""
     kept = shape.kept(0 if n_rows is None else n_rows, settings.memory)
     memory = settings.memory - smallest_batch(width, shape.itemsize, shape) - kept
     chosen = settings.alpha == "auto"
@@ -205,13 +205,13 @@ def choose_solver(
 
 
 def batch_height(settings: FitSettings, n_rows: int | None, n_given: int, width: int, shape: RowShape) -> int:
-    """Rows of a batch of `n_given` rows in memory, of the `n_rows` of the fit; None where more rows may come."""
+    """Rows of a batch, for `n_given` rows in memory out of the `n_rows` of the fit (None if more rows may come)."""
     held = choose_solver(settings, n_rows, width, shape).member.memory(n_rows, width, shape.n_targets)
     return batch_rows(width, shape.itemsize, settings.memory, held + shape.kept(n_given, settings.memory), shape)
 
 
 def mapping_of(mapped: ScaledMap, targets: Targets, compute: Compute) -> Mapping:
-    """A function from rows, targets and weights to features, encoded targets and weights in the fit."""
+    """A function from rows, targets and weights to features, encoded targets and the weights of the fit."""
     features = mapped.features(compute)
     return lambda X, y, weights: (features(X), targets.encode(y), targets.weights(y, weights))
 
@@ -226,14 +226,14 @@ def feature_rows_of(mapped: ScaledMap, targets: Targets, compute: Compute) -> Ca
 
 
 def with_solution(fitted: Fitted, solution: LinearSolution, loss: str) -> Fitted:
-    """The model with a solution for encoded targets, and with the calibration that its held-out scores give."""
+    """The model with a solution in encoded targets, and the calibration from its validation scores."""
     solution = fitted.targets.restore(solution)
     calibration = calibration_of(fitted.targets, solution.held_out, loss)
     return replace(fitted, solution=solution, calibration=calibration, corrections=None)
 
 
 def solve_state(fitted: Fitted, state: TrainingState, settings: FitSettings) -> Fitted:
-    """The model with the solution for all rows that its state has seen."""
+    """The model with the solution for all rows in its state."""
     stages = Stages(settings.verbose)
     with stages.stage("regularisation"):
         form = feature_rows_of(fitted.map, fitted.targets, settings.compute)
@@ -252,7 +252,7 @@ def _problem(
     solver: Chosen,
     stages: Stages,
 ) -> Problem:
-    """The problem for a member of the registry."""
+    """The problem for the chosen solver."""
     n, m, t = summary.n_rows, mapped.width, targets.n_outputs
     dtype, shape = ops_for(summary.sample.X).dtype, RowShape.of(summary.sample.X, t)
     held = solver.member.memory(n, m, t)
@@ -289,7 +289,7 @@ def _problem(
 
 
 def _weighted_mapping(mapped: ScaledMap, targets: Targets, compute: Compute, signs: bool) -> Mapping:
-    """As `mapping_of`, with a weight for each row, and with signs for encoded targets where the solver takes these."""
+    """As `mapping_of`, but every row has a weight, and targets are signs if `signs`."""
     mapping = mapping_of(mapped, targets, compute)
 
     def weighted(X: Array, y: np.ndarray, weights: np.ndarray | None) -> WeightedBlock:
@@ -301,7 +301,7 @@ def _weighted_mapping(mapped: ScaledMap, targets: Targets, compute: Compute, sig
 
 
 def _checked(solution: LinearSolution) -> LinearSolution:
-    """A solution whose numbers are finite; one that did not converge warns."""
+    """The solution, if its numbers are finite; warns if it did not converge."""
     if not (np.isfinite(solution.coef).all() and np.isfinite(solution.intercept).all()):
         raise ValueError("the solution is not finite: sums over the rows overflow. Scale X and y down.")
     if solution.status != "solved":

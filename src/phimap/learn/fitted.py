@@ -1,4 +1,4 @@
-"""A fitted model: what a model file holds, what a worker receives, and its outputs on new rows."""
+"""A fitted model: what a model file stores and a worker receives, and its outputs on new rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from phimap.records import Record, of_number
 
 @dataclass(frozen=True)
 class Fitted(Record):
-    """A fitted learner, as a value.
+    """A fitted learner as an immutable record.
 
     Attributes
     ----------
@@ -34,17 +34,17 @@ class Fitted(Record):
     targets : Targets
     map : ScaledMap
     seed : SeedSequence
-        Of the named random streams.
+        Seed of the named random streams.
     n_samples_seen : int
     search : SearchLog or None
-        What the search for a kernel tried; None without a search.
+        Trials of the search for a kernel; None without a search.
     solution : LinearSolution or None
-        In the units of the targets. None before the sums over the rows are solved.
+        Solution in the units of the targets. None before the sums over the rows are solved.
     corrections : Corrections or None
-        What is added to the linear outputs, region by region.
+        Corrections that are added to the linear outputs, region by region.
     calibration : Calibration or None
-        How the outputs of a classifier become probabilities; None where the loss has probabilities of its own, and
-        where no rows were held out.
+        Map from the outputs of a classifier to probabilities; None if the loss has probabilities itself, or no rows
+        were held out.
     """
 
     inputs: InputEncoding
@@ -70,18 +70,18 @@ class Fitted(Record):
 
     @property
     def solved(self) -> LinearSolution:
-        """The solution, which has been found."""
+        """The solution, which must exist."""
         assert self.solution is not None
         return self.solution
 
     def scores(self, X: Any, compute: Compute) -> np.ndarray:
-        """Outputs (n, t) of the model at rows `X` as users give them, batch by batch."""
+        """Outputs (n, t) of the model at rows `X`, in the form that users pass, computed batch by batch."""
         X, solution, units = self.inputs.rows(X), self.solved, self.targets.units
         n_outputs, dtype = solution.coef.shape[1], ops_for(X).dtype
         height = batch_rows(self.map.width, X.dtype.itemsize, compute.memory, 0, RowShape.of(X, n_outputs))
         features, guard = self.map.features(compute), ExtrapolationGuard(self.map)
         scores = np.empty((X.shape[0], n_outputs), dtype if units is None else np.float64)
-        # In the units of the solver, float32 holds coefficients of targets of any size.
+        # In the units of the solver, the coefficients fit float32 whatever the size of the targets.
         coef = (solution.coef if units is None else np.ldexp(solution.coef, -units.exponent)).astype(dtype)
         for start in range(0, X.shape[0], height):
             part = slice(start, start + height)
@@ -111,7 +111,7 @@ class Fitted(Record):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def log_probabilities(self, X: Any, compute: Compute, *, loss: str) -> np.ndarray:
-        """Logarithms of the probabilities of the classes (n, n_classes) at rows `X`; `loss` is that of the fit."""
+        """Log-probabilities of the classes (n, n_classes) at rows `X`; `loss` is the loss of the fit."""
         scores = self.scores(X, compute)
         if loss == "logistic":
             return log_probabilities(scores)
@@ -128,7 +128,7 @@ class Fitted(Record):
 
     @property
     def relevances(self) -> np.ndarray:
-        """Shares (n_features,) of the columns in the metric; an encoded column has the shares of all its numbers."""
+        """Shares (n_features,) of the columns in the metric; an encoded column sums the shares of its numbers."""
         metric, encoder = self.map.metric, self.inputs.encoder
         diagonal = metric if metric.ndim == 1 else np.diag(metric)
         if encoder is not None:
@@ -137,5 +137,5 @@ class Fitted(Record):
 
 
 def fitted_attribute(path: str, doc: str) -> Any:
-    """A property of a learner that reads an attribute of its fitted model, a dotted `path`."""
+    """A property of a learner that reads the attribute of its fitted model at the dotted `path`."""
     return property(attrgetter(f"_fitted.{path}"), doc=doc)

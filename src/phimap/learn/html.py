@@ -8,12 +8,12 @@ import numpy as np
 
 from phimap.learn.fitted import Fitted
 
-# Columns that are named, the most relevant first.
+# Number of columns listed, the most relevant first.
 _LEADING = 5
 
 
 def fitted_html(fitted: Fitted | None) -> str:
-    """A small table of the fitted kernel, regularisation and leading columns; nothing is computed for it."""
+    """A small table of the fitted kernel, regularisation and leading columns, which are all stored already."""
     if fitted is None:
         return ""
     facts = [("kernel", repr(fitted.map.kernel)), ("features", f"{fitted.map.width:,}")]
@@ -26,7 +26,7 @@ def fitted_html(fitted: Fitted | None) -> str:
 
 
 def _leading_columns(fitted: Fitted) -> str:
-    """The columns with the largest shares in the metric; nothing where none was learned."""
+    """The columns with the largest shares in the metric; empty if no metric was learned."""
     metric, names = fitted.map.metric, fitted.inputs.names
     if metric.ndim == 1 and (metric == metric[0]).all():
         return ""

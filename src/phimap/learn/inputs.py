@@ -1,4 +1,4 @@
-"""Inputs of a learner: from arrays, sparse matrices, tensors or data frames to rows of numbers."""
+"""Inputs of a learner: arrays, sparse matrices, tensors or data frames, converted to rows of numbers."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from phimap.tables.frames import cells_of, check_frame, is_frame, is_numbers
 
 @dataclass(frozen=True)
 class InputEncoding(Record):
-    """What rows of a learner are: their columns, and the encoder that makes numbers of data frames.
+    """The columns of a learner's rows, and the encoder that converts data frames to numbers.
 
     Attributes
     ----------
     learner : str
-        Name of the class of the learner, for messages.
+        Class name of the learner, for messages.
     n_features : int
         Columns of the rows that users give.
     names : ndarray of shape (n_features,) or None
-        Names of these columns; None where the training rows had none.
+        Names of these columns; None if the training rows had none.
     image_shape : tuple of int or None
-        Height, width and channels, where rows were images.
+        Height, width and channels, if rows were images.
     sparse : bool
         Whether rows are CSR.
     encoder : TableEncoder or None
-        Fitted; None where the training rows were numbers.
+        Fitted encoder; None if the training rows were numbers.
     """
 
     learner: str
@@ -55,7 +55,7 @@ class InputEncoding(Record):
 
     @classmethod
     def of_numbers(cls, X: Any, learner: str) -> tuple[InputEncoding, Array]:
-        """Return the inputs of which `X`, the first rows of a learner, are an example, and these rows checked."""
+        """Return the input encoding found in `X`, the first rows of a learner, and these rows checked."""
         columns = _columns_class(learner)()
         rows = _checked(columns, X, reset=True)
         names = getattr(columns, "feature_names_in_", None)
@@ -63,25 +63,25 @@ class InputEncoding(Record):
 
     @classmethod
     def of_encoder(cls, encoder: TableEncoder, learner: str) -> InputEncoding:
-        """Return the inputs that a fitted encoder makes rows of."""
+        """Return the inputs for rows that a fitted encoder makes."""
         names = np.array([column.name for column in encoder.columns_], dtype=object)
         return cls(learner, encoder.n_features_in_, names, None, encoder.is_sparse_, encoder)
 
     @property
     def width(self) -> int:
-        """Columns d of the rows that the kernel sees."""
+        """Number d of columns of the rows that the kernel receives."""
         return self.n_features if self.encoder is None else self.encoder.n_columns_out_
 
     @property
     def column_names(self) -> np.ndarray:
-        """Names of the columns that the kernel sees, their numbers where they have none."""
+        """Names of the columns that the kernel receives; their indices if they have no names."""
         if self.encoder is not None:
             return self.encoder.get_feature_names_out()
         return np.arange(self.width) if self.names is None else self.names
 
     @property
     def given_names(self) -> np.ndarray:
-        """Names of the columns that users give; AttributeError where they have none."""
+        """Names of the columns that users give; raises AttributeError if they have none."""
         if self.names is None:
             raise AttributeError("the training rows had no names of columns")
         return self.names
@@ -92,13 +92,13 @@ class InputEncoding(Record):
         return () if self.encoder is None else self.encoder.columns_
 
     def takes_frame(self, X: Any) -> bool:
-        """Whether rows are a data frame that is to be encoded."""
+        """Whether rows are a data frame to be encoded."""
         return self.encoder is not None and is_frame(X)
 
     def rows(self, X: Any) -> Array:
-        """Checked rows of numbers (r, d); frames are encoded where the training rows were.
+        """Checked rows of numbers (r, d); frames are encoded if the training rows were.
 
-        An array as wide as encoded rows is taken for encoded rows.
+        With an encoder, an array must have the width of encoded rows and is taken as encoded.
 
         Raises
         ------
@@ -115,20 +115,20 @@ class InputEncoding(Record):
         return _checked(columns, X, reset=False)
 
     def training_rows(self, X: Any) -> Array:
-        """As `rows`, all of them CSR or all dense: the scaling is for rows of one kind, of which a sample is kept."""
+        """As `rows`, but converted to CSR or dense like the first rows: scaling and sample need rows of one kind."""
         rows = self.rows(X)
         if self.sparse == sparse.issparse(rows):
             return rows
         return rows.toarray() if sparse.issparse(rows) else sparse.csr_matrix(ops_for(rows).to_host(rows))
 
     def typical_rows(self, typical: Any) -> Any:
-        """Rows like `typical`, rows of a Dask collection, or like those that the encoder makes of them."""
+        """A placeholder for the rows of a Dask collection: `typical` itself, or a row of the encoded width."""
         return typical if self.encoder is None else np.zeros((1, self.width), np.float32)
 
     def settled(self) -> InputEncoding:
-        """The inputs once their encoder has encoded all training rows."""
+        """The inputs after their encoder has encoded all training rows."""
         if self.encoder is not None:
-            # The encoder drops, in place, what only training rows need.
+            # The encoder drops, in place, what is needed for training rows only.
             self.encoder.forget_rows().forget_folds()
         return self
 
@@ -144,12 +144,12 @@ class InputEncoding(Record):
 
 @cache
 def _columns_class(learner: str) -> Any:
-    """A class on whose objects scikit-learn's checks keep and compare columns: their messages name the class."""
+    """A class named after the learner, for scikit-learn's checks: they store columns on it, and messages name it."""
     return type(learner, (BaseEstimator,), {})
 
 
 def _checked(columns: Any, X: Any, *, reset: bool) -> Array:
-    """`check_samples`, whose error about text names the first cell of text."""
+    """`check_samples`, but the error about text names the first cell of text."""
     check_frame(X)
     try:
         return check_samples(columns, X, reset=reset)
@@ -171,18 +171,18 @@ def unfitted_encoder(
     labels: bool,
     numbers: Callable[[Any], bool] = is_numbers,
 ) -> TableEncoder | None:
-    """The encoder to be fitted, where one of the `frames` needs it; else None.
+    """The encoder to be fitted, if one of the `frames` needs it; else None.
 
     Parameters
     ----------
     encode : "auto", None or TableEncoder
         The parameter of a learner.
     frames : iterable
-        Rows; those that are no data frames need no encoder.
+        Rows; arrays need no encoder.
     labels : bool
         Whether targets are labels.
     numbers : callable
-        Whether a frame holds complete numbers.
+        ``numbers(frame)``: whether a frame holds only complete numbers.
     """
     given = isinstance(encode, TableEncoder)
     if not given and encode not in ("auto", None):
@@ -196,13 +196,13 @@ def unfitted_encoder(
 
 
 def frames_in(batches: Iterable[Any]) -> Iterator[Any]:
-    """The frames of batches, if the first one has a frame."""
+    """The leading batches' frames, up to the first batch that is not a frame."""
     rows = (batch[0] if isinstance(batch, tuple | list) and batch else None for batch in batches)
     return takewhile(is_frame, rows)
 
 
 def _first_text(X: Any) -> tuple[str, str] | None:
-    """Place and content of the first cell of a frame or an array that is text; None where there is none."""
+    """Place and content of the first text cell of a frame or an array; None if there is none."""
     if is_frame(X):
         texts = ((f"column {name!r}", cells) for name, cells in cells_of(X).items() if cells.is_text)
         for where, cells in texts:

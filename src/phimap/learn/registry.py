@@ -1,4 +1,4 @@
-"""The losses and what minimises each: the one place where a new one is entered."""
+"""The losses and their solvers: the one place to register a new one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Member(Protocol):
     takes_signs: bool
 
     def memory(self, n: int | None, m: int, t: int) -> int:
-        """Bytes held at the least, a block of features not counted; `n` is None where it is not known."""
+        """Minimum bytes held, excluding a block of features; `n` is None if unknown."""
         ...
 
     def __call__(self, problem: Problem) -> Solved:
@@ -31,9 +31,10 @@ class Member(Protocol):
         ...
 
 
-# Largest share of the time of a factorisation that conjugate gradients may be predicted to take. Their passes depend on
-# the data: 11 to 52 were counted where 20 are predicted. A factorised model also takes further rows and has standard
-# deviations. A given alpha may be so small that the passes do not converge: 60 were too few on skin at 0.001.
+# `solver="auto"` takes conjugate gradients if their predicted time is at most this share of a factorisation's. The
+# number of passes depends on the data: 11 to 52 were counted where 20 are predicted. A factorised model also accepts
+# further rows and has standard deviations. A given alpha may be so small that the passes do not converge: 60 passes
+# were too few on the table skin at alpha 0.001.
 _SHARE, _SHARE_GIVEN = 0.4, 0.2
 
 #: Solvers by loss and form.
@@ -45,19 +46,19 @@ MEMBERS: dict[tuple[str, str], Member] = {
     ("huber", "quasi-newton"): HuberSolver(),
 }
 
-#: The losses of regression, which see numbers.
+#: The losses of regression, whose encoded targets are numbers.
 REGRESSION_LOSSES = tuple(dict.fromkeys(loss for (loss, _), member in MEMBERS.items() if not member.takes_signs))
-#: The losses of classification: of signs, and the squared loss of labels as numbers.
+#: The losses of classification: those whose targets are signs, and the squared loss of labels as numbers.
 LOSSES = ("squared", *(loss for (loss, _), member in MEMBERS.items() if member.takes_signs))
 
 
 def memory_in_passes(m: int) -> int:
-    """Bytes that conjugate gradients hold for m features of any number of rows."""
+    """Bytes that conjugate gradients hold for m features and any number of rows."""
     return MEMBERS["squared", "cg"].memory(10 * CAPACITY, m, 1)
 
 
 class Chosen(NamedTuple):
-    """The solver of a problem, the name of its form, and the reason for it, in words for a report."""
+    """The solver of a problem, the name of its form, and the reason for its choice, in words for a report."""
 
     member: Member
     name: str
@@ -81,18 +82,18 @@ def choose(
     ----------
     loss : str
     solver : {"auto", "cholesky", "cg"}
-        Of ridge regression. ``"auto"`` is a factorisation where its triangles fit, unless conjugate gradients are
+        Solver of ridge regression. ``"auto"`` is a factorisation if its triangles fit, unless conjugate gradients are
         predicted to take a small share of its time.
     n, m : int
-        `n` is None where it is not known.
+        Rows and features; `n` is None if unknown.
     memory : int
         Bytes that a solver may hold.
     t : int, default=1
-        Targets.
+        Number of targets.
     n_flops : int or None
-        Of the map for one row, `MapRecord.n_flops`.
+        Flops of the map for one row, `MapRecord.n_flops`.
     chosen : bool, default=True
-        Whether alpha is to be found.
+        Whether alpha is to be chosen.
     """
     if loss != "squared":
         return Chosen(MEMBERS[loss, "quasi-newton"], "quasi-newton", f"the {loss} loss has no other")
@@ -117,5 +118,5 @@ def choose(
 
 
 def _time(seconds: float) -> str:
-    """Predicted seconds in words, with two digits, a tenth at the least."""
+    """Predicted seconds in words, with two digits, at least 0.1."""
     return f"{float(f'{max(seconds, 0.1):.2g}'):,g} s"

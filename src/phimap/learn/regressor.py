@@ -14,7 +14,7 @@ from phimap.learn.targets.numbers import Numbers
 
 
 class KernelRegressor(RegressorMixin, KernelModel):
-    """Kernel ridge regression on random features, streamed, with the regularisation chosen by itself.
+    """Kernel ridge regression on random features, streamed, with automatic regularisation.
 
     Minimises ``|Y - phi(X) W - c|^2 + alpha |W|^2`` with an unpenalised intercept c, for features phi whose inner
     products estimate the kernel.
@@ -25,123 +25,124 @@ class KernelRegressor(RegressorMixin, KernelModel):
         ``"auto"`` chooses by held-out error among Laplacian, Matern, additive and neural tangent kernels.
         By name: ``"gaussian"`` (or ``"rbf"``), ``"laplacian"``, ``"matern"`` (nu = 3/2), ``"arccosine"``,
         ``"polynomial"`` (degree 3), ``"nngp"`` or ``"ntk"`` (depth 1), ``"cntk"`` (depth 2, for images);
-        ``"spectral-mixture"``, fitted to a sample of dense rows, without a metric. A kernel, for
-        which a map is chosen; or an unfitted map, which is used as it is and then decides the width.
+        ``"spectral-mixture"``, fitted to a sample of dense rows, without a metric. Or a kernel, for which a map is
+        chosen; or an unfitted map, which is used as it is and fixes the number of features.
     n_components : int or "auto", default="auto"
         Number m of features. ``"auto"`` doubles it while the held-out error falls by 2 % or more, up to 8,192 and to
-        what the byte budget allows; up to 2,048 rows it takes as many landmarks as rows where landmarks serve.
+        the byte budget; for up to 2,048 rows it takes as many landmarks as rows, for kernels with Nystroem features.
     loss : {"squared", "huber"}, default="squared"
-        ``"squared"`` is ridge regression. ``"huber"`` counts errors beyond 1.35 times their scale by their absolute
-        value, so that a few wild targets do not matter; the scale is estimated, see the notes.
+        ``"squared"`` is ridge regression. ``"huber"`` penalises errors beyond 1.35 times their scale linearly, so that
+        a few wild targets have little influence; the scale is estimated, see the notes.
     alpha : float or "auto", default="auto"
         Regularisation, in the units of ``sklearn.linear_model.Ridge`` on the features. ``"auto"`` minimises the exact
-        leave-one-out error for up to 2,048 rows, and beyond the squared error on up to 4,096 rows (a tenth at most)
-        that are held out meanwhile and, where the rows outnumber the features, the leave-one-out errors of the 128
-        rows farthest from the mean in scaled inputs; the model is then fitted on all rows. With ``loss="huber"`` it
+        leave-one-out error for up to 2,048 rows. With more rows it minimises the squared error on up to 4,096 held-out
+        rows (a tenth at most) and, if there are more rows than features, the leave-one-out errors of the 128 rows
+        farthest from the mean in scaled inputs; the model is then fitted on all rows. With ``loss="huber"`` it
         minimises the held-out loss on a sample of at most 16,384 rows.
     length_scale : float, "auto" or "median", default="auto"
         Width of a stationary kernel named by text, in the units of the metric. ``"auto"`` chooses it by held-out error;
         ``"median"`` is the median distance between random rows, in the distance of the kernel (city-block for
         ``"laplacian"``). For other kernels a number is ignored with a warning, so that one grid serves several.
     metric : {"auto", "diagonal", "full"} or None, default="auto"
-        Metric of the rows that is learned before the kernel sees them: a weight for each column or a matrix. ``"auto"``
-        takes what lowers the held-out error, for kernels named by text (or ``"auto"``) and up to 2,000 columns, 1,000
-        of CSR rows, whose metric is diagonal; None learns none. Of more than 500 columns a full metric keeps the
-        leading 100 directions. Here and below None, False and ``"none"`` are one.
+        Learned metric of the rows, to which the kernel is applied: a weight for each column or a matrix. ``"auto"``
+        takes what lowers the held-out error, for kernels named by text (or ``"auto"``) and up to 2,000 columns; CSR
+        rows get a diagonal metric, up to 1,000 columns. None learns none. With more than 500 columns, a full metric
+        keeps the leading 100 directions. Here and below None, False and ``"none"`` mean the same.
     effort : {"fast", "normal", "thorough"}, default="normal"
-        How much of kernel, width and metric is tried, see the notes.
+        How many kernels, widths and metrics are tried, see the notes.
     corrections : {"auto", None}, default="auto"
-        ``"auto"`` adds to the linear model, region by region, an exact kernel model of its residuals, where that lowers
-        the squared error on validation rows by 2 %. It is tried where ``kernel="auto"`` chooses a
-        stationary kernel, for dense rows, 8,000 of them or more and two a feature, that fit a quarter of the byte
-        budget, with the squared loss. None adds nothing.
+        ``"auto"`` adds to the linear model, region by region, an exact kernel model of its residuals, if that lowers
+        the squared error on held-out rows by 2 %. Corrections are tried with the squared loss, if ``kernel="auto"``
+        chooses a stationary kernel, for at least 8,000 dense rows that are at least twice as many as the features and
+        fit a quarter of the byte budget. None adds nothing.
     standardize : {"auto", "columns", "global"} or None, default="auto"
-        Scale every column to mean 0 and variance 1; or all columns by one factor, for inputs in one unit such as
-        pixels; or not at all. ``"auto"`` scales columns, but none where the first rows are CSR: their entries, such
-        as counts and tf-idf weights, mean something as they are, and so do the columns of an encoded frame. CSR input
-        is scaled but not shifted. With ``kernel="auto"`` it also squashes heavy tails by arcsinh where that lowers the
-        held-out error.
+        Scale every column to mean 0 and variance 1 (``"columns"``); or all columns by one factor (``"global"``), for
+        inputs in one unit such as pixels; or not at all (None). ``"auto"`` scales columns, but neither CSR rows, whose
+        entries, such as counts and tf-idf weights, have meaningful sizes, nor the columns of an encoded frame. CSR
+        input is never shifted. With ``kernel="auto"``, ``"auto"`` also squashes heavy tails by arcsinh if that lowers
+        the held-out error.
     encode : {"auto", None} or TableEncoder, default="auto"
         ``"auto"`` encodes data frames that hold more than complete numbers by a `TableEncoder`: missing cells, text,
-        categories and dates. None refuses them. Frames of complete numbers, and arrays, are taken as they are. An
+        categories and dates. None refuses such frames. Frames of complete numbers, and arrays, are used as they are. An
         encoder, which is cloned, encodes all frames.
     device : str, default="auto"
-        ``"auto"`` computes features where the input lives; ``"cuda"`` or ``"cpu"`` moves batches there as tensors.
+        ``"auto"`` computes features on the device of the input; ``"cuda"`` or ``"cpu"`` moves batches there as tensors.
     memory : int, str or None, default=None
-        Byte budget such as ``"2GB"`` for which samples, width, solver and batches are chosen; None is the configured
-        one (`phimap.config`), else 4 GB. Free memory changes none of these.
+        Byte budget such as ``"2GB"``, on which the choices of samples, width, solver and batches are based. None takes
+        the configured budget (`phimap.config`), else 4 GB. Free memory changes no choice.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None takes the configured number. Does not change the result.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of the named streams; None draws fresh entropy.
     solver : {"auto", "cholesky", "cg"}, default="auto"
-        ``"cholesky"`` factorises the m x m Gram matrix, or that of the rows where these are fewer. ``"cg"`` goes
-        through the rows several times instead, by preconditioned conjugate gradients, and never holds such a matrix.
-        Both choose alpha by the same criterion. ``"auto"`` factorises where the byte budget allows it, unless ``"cg"``
-        is predicted to take 0.4 of the time or less, about from 11,000 features on; `solution_.choice` says why.
-        Huber's loss has a solver of its own. Passes keep no sums for `partial_fit`, `merge` or standard deviations.
+        ``"cholesky"`` factorises the m x m Gram matrix, or that of the rows if there are fewer rows than features.
+        ``"cg"`` instead makes several passes over the rows, by preconditioned conjugate gradients, and never holds such
+        a matrix. Both choose alpha by the same criterion. ``"auto"`` factorises if the byte budget allows it, unless
+        ``"cg"`` is predicted to take at most 0.4 of the time, which is so from about 11,000 features on;
+        `solution_.choice` gives the reason. Huber's loss always uses a quasi-Newton solver. Solvers in passes keep no
+        sums for `partial_fit`, `merge` or standard deviations.
     verbose : bool, default=False
-        Show progress on standard error, and which columns are left out since they are constant.
+        Show progress on standard error, and which columns are left out because they are constant.
 
     Attributes
     ----------
     feature_map_ : RandomMap
         The fitted map, on scaled inputs.
     kernel_ : Kernel
-        The exact kernel that it estimates.
+        The exact kernel that `feature_map_` estimates.
     alpha_ : float
         The regularisation used.
     coef_ : ndarray of shape (n_components,) or (n_targets, n_components)
     intercept_ : float or ndarray of shape (n_targets,)
     solution_ : LinearSolution
         Coefficients with the path of the regularisation, `status`, `n_passes` and `residual`; with ``loss="huber"``
-        `scale`, that of the errors.
+        also `scale`, the scale of the errors.
     corrections_ : Corrections or None
-        What is added to the linear model; more rows (`partial_fit`, `merge`) take it away.
+        Corrections added to the linear model; `partial_fit` and `merge` drop them.
     metric_ : ndarray of shape (d,) or (d, d)
-        The metric of the d standardised columns, with mean eigenvalue 1: weights, or a matrix; ones where none
-        was learned.
+        The metric of the d standardised columns, with mean eigenvalue 1: weights, or a matrix; ones if none was
+        learned.
     relevances_ : ndarray of shape (n_features,)
-        Shares of the columns in the metric; an encoded column has that of all its numbers.
+        Shares of the columns in the metric; an encoded column sums the shares of its numbers.
     encoder_ : TableEncoder or None
-        What makes the d columns of a data frame; None where the training rows were numbers. A diagonal metric has one
-        weight for all columns of a category, a text, or a cycle of a date.
+        The encoder that makes the d columns from a data frame; None if the training rows were numbers. A diagonal
+        metric has one weight for all columns of a category, a text, or a cycle of a date.
     search_ : SearchLog or None
-        Everything that was tried; None where nothing was open.
+        All trials; None if there was no choice to make.
     scaling_ : Scaling
         Shift and factor of each column, and the root of the metric.
     solver_ : RidgeSolver
-        What is kept of the rows, to which `partial_fit` and `merge` add: sums, or the features in dual form. Absent
-        after conjugate gradients, which keep nothing.
+        Sums over the rows, or in dual form their features, to which `partial_fit` and `merge` add. Absent after
+        solvers in passes, which keep no sums.
     statistics_ : RidgeStatistics or None
-        Sums over all rows seen, to which `partial_fit` and `merge` add; None after a fit in dual form or by conjugate
-        gradients.
+        Sums over all rows seen, to which `partial_fit` and `merge` add; None after a fit in dual form or by a solver
+        in passes.
     target_units_ : TargetUnits or None
-        Units in which the solver saw targets that lie far from 0 beside their range, or outside 2^-64 to 2^64.
+        Units of the solver for targets that are far from 0 relative to their range, or outside 2^-64 to 2^64.
     n_features_in_ : int
     n_samples_seen_ : int
 
     Notes
     -----
-    **Error.** That of the map for its kernel, and that of kernel ridge regression.
+    **Error.** The error of the random features, plus the error of kernel ridge regression.
 
-    A row of weight w counts like w equal rows; where alpha is chosen, it is left out with its whole weight. The map is
+    A row of weight w counts like w equal rows; in the choice of alpha, it is left out with its whole weight. The map is
     fitted on rows without their weights.
 
-    The search fits small maps on random rows and validates them on others: a quarter, or in four folds below 2,000.
-    It chooses the width of every kernel, then learns metrics round by round from the gradients of the small models,
-    and goes on from the best on more rows with wider maps: 256 features on 2,500 rows with ``effort="fast"``, then 512
-    on 5,000 and 1,024 on 8,000 with ``"normal"``; 512 on 5,000, 1,024 on 8,000 and 2,048 on 16,000 with
-    ``"thorough"``.
+    The search fits small maps on random rows and validates them on others: a quarter of the sample, or by four-fold
+    cross-validation below 2,000 rows. It chooses the width of every kernel, then learns metrics round by round from the
+    gradients of the small models. The best candidates continue with more rows and more features: 256 features on 2,500
+    rows with ``effort="fast"``, then 512 on 5,000 and 1,024 on 8,000 with ``"normal"``; 512 on 5,000, 1,024 on 8,000
+    and 2,048 on 16,000 with ``"thorough"``.
 
     With ``loss="huber"`` the problem is to minimise ``sum_i 2 s^2 l(e_i / s) + alpha |W|^2``, l being half the square
-    up to 1.35 and its tangent beyond. The scale s makes the mean of ``min(e^2, (1.35 s)^2)`` equal to ``s^2``, as that
-    of `sklearn.linear_model.HuberRegressor` does, whose alpha is this one over s. With a given alpha the errors are
-    those of the fit, where alpha is chosen those of rows left out. Targets farther from their median than 1,000 robust
-    standard deviations are moved to there, and to 5 of them for the search.
+    up to 1.35 and its tangent beyond. The scale s makes the mean of ``min(e^2, (1.35 s)^2)`` equal to ``s^2``, as in
+    `sklearn.linear_model.HuberRegressor`, whose alpha is this alpha over s. The scale is estimated from the errors of
+    the fit if alpha is given, and from errors of held-out rows if alpha is chosen. Targets farther from their median
+    than 1,000 robust standard deviations are clipped to this distance, and to 5 of them for the search.
 
-    **Cost.** n m^2 flops for the Gram matrix, O(m^3) for the solution, and the features: never the n x n kernel
-    matrix, and the n x m feature matrix only where n < m. float32 input is mapped in float32 and summed in float64.
+    **Cost.** n m^2 flops for the Gram matrix, O(m^3) for the solution, and the features. The n x n kernel matrix is
+    never formed, the n x m feature matrix only if n < m. float32 input is mapped in float32 and summed in float64.
 
     **Differs from the source in** the choice of alpha, kernel and metric, which the source leaves to the user.
 
@@ -166,19 +167,19 @@ class KernelRegressor(RegressorMixin, KernelModel):
     _losses = REGRESSION_LOSSES
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        r"""Predict targets, and how sure that is.
+        r"""Predict targets and, optionally, their standard deviations.
 
         Parameters
         ----------
         X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
         return_std : bool, default=False
-            Also return the standard deviation of a new target at each row, noise included; not of Dask collections.
+            Also return the standard deviation of a new target at each row, noise included; not for Dask collections.
 
         Returns
         -------
         y_mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            float32 for float32 input, else float64. Targets that float32 does not hold to three digits of their range,
-            such as times in seconds, are predicted in float64.
+            float32 for float32 input, else float64. Targets that float32 does not resolve to three digits of their
+            range, such as times in seconds, are predicted in float64.
         y_std : ndarray, of the shape and dtype of `y_mean`
             Only with `return_std`.
 
@@ -192,35 +193,36 @@ class KernelRegressor(RegressorMixin, KernelModel):
 
         Notes
         -----
-        With A the Gram matrix of the n training rows less the mean of their features, and phi_c the features of x less
-        that mean, the variance is
+        With A the Gram matrix of the n centred feature vectors of the training rows, and phi_c the features of x minus
+        the mean feature vector, the variance is
 
         .. math:: \sigma^2 \Bigl[ \tfrac{1}{\tau}\, \phi_c^\top (A + \alpha I)^{-1} \phi_c + \tfrac{1}{n}
                   + \rho(x) \Bigr],
 
-        that of a Gaussian process with the prior ``sigma^2 / alpha`` times the kernel, a flat prior of the intercept,
-        and noise of the variance ``sigma^2 rho(x)``. The noise is included, as by scikit-learn's
+        the variance of a Gaussian process with the prior covariance ``sigma^2 / alpha`` times the kernel, a flat prior
+        of the intercept, and noise of variance ``sigma^2 rho(x)``. The noise is included, as in scikit-learn's
         ``GaussianProcessRegressor`` with a ``WhiteKernel``.
 
-        Two scales are measured, by the errors at up to 4,096 rows, each left out of the fit (landmarks of Nystroem
-        features are not among them). sigma^2 makes the mean square of their standardised errors 1. rho is 1, unless
-        there are 2,000 rows or more in up to 100 columns and the errors clearly differ in size from place to place:
-        then it is the mean of their squares over the 100 nearest rows, in units of sigma^2.
+        sigma^2 and rho are estimated from the leave-one-out errors at up to 4,096 rows (landmarks of Nystroem features
+        excluded). sigma^2 makes the mean square of the standardised errors 1. rho is 1, unless there are at least 2,000
+        rows with at most 100 columns and the size of the errors clearly varies with x: then rho is the mean of the
+        squared errors at the 100 nearest rows, in units of sigma^2.
 
-        For random features of stationary kernels ``tau = 1 - (degrees of freedom) / m``, else 1. Without it m
-        features, of which the data determine nearly all directions, would be sure of themselves far from the data,
-        where the prior variance must come back. Nystroem features vanish there: what they leave out of ``k(x, x)`` is
-        added as prior variance, ``sigma^2 / alpha`` times. Kernels that are not stationary grow with x, and so does
-        the variance; where the degrees of freedom come near m, it is too small far away.
+        For random features of stationary kernels ``tau = 1 - (degrees of freedom) / m``, else 1. Without tau, the
+        variance far from the data would be too small: the data determine nearly all directions of the m features, but
+        the variance must return to the prior variance there. Nystroem features vanish far from the data: the part of
+        ``k(x, x)`` that they omit is added as prior variance, times ``sigma^2 / alpha``. For kernels that are not
+        stationary, the kernel and the variance grow with x; if the degrees of freedom approach m, the variance far from
+        the data is too small.
 
-        **Error.** The variance of the function is that of the exact process up to the error of the features. It knows
-        nothing of a kernel that does not suit the data but by sigma^2 and rho.
+        **Error.** The variance of the function is that of the exact process up to the error of the features. A kernel
+        that does not suit the data shows only in sigma^2 and rho.
 
-        **Cost.** Once, a factorisation (``m^3 / 3`` multiply-adds and ``4 m^2`` bytes, of the order of the rows in
-        dual form) and its solves for the rows left out. It is kept until more rows come, neither copied nor saved.
-        Then ``m^2 / 2`` multiply-adds a row, on the host, and the features a second time.
+        **Cost.** Once, a factorisation (``m^3 / 3`` multiply-adds and ``4 m^2`` bytes; in dual form, of the order of
+        the number of rows) and a solve for each row left out. The factor is kept until rows are added, and is neither
+        copied nor saved. Then ``m^2 / 2`` multiply-adds a row, on the host, and the features a second time.
 
-        **Differs from the source in** tau, the intercept, the size of the noise and the choice of sigma^2.
+        **Differs from the source in** tau, the intercept, the noise that varies with x, and the choice of sigma^2.
 
         References
         ----------
@@ -245,7 +247,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
         ----------
         X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            A Dask collection where `X` is one; so are weights.
+            A Dask collection if `X` is one; likewise `sample_weight`.
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
@@ -256,7 +258,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
 
     @property
     def n_targets_(self) -> int:
-        """Targets t."""
+        """Number t of targets."""
         return self._fitted.targets.n_outputs
 
     def __sklearn_tags__(self) -> Any:
@@ -269,7 +271,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
         """Add rows to the training data.
 
         The first call fixes the scaling, the length scale and the feature map from its rows, so they should be
-        typical; after `fit` the map stays as it is. The coefficients are computed when they are next needed.
+        typical; after `fit` the map does not change. The coefficients are computed when they are next needed.
 
         Parameters
         ----------

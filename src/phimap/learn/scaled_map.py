@@ -26,13 +26,13 @@ class ScaledMap(Record):
     Attributes
     ----------
     scaling : Scaling
-        Of the rows, the root of the metric included.
+        Scaling of the rows, including the root of the metric.
     feature_map : RandomMap
-        Fitted on scaled rows.
+        Feature map, fitted on scaled rows.
     metric : ndarray of shape (d,) or (d, d)
         The metric of the standardised columns, with mean eigenvalue 1.
     range : ColumnRange or None
-        Of the training rows; None in files of early versions.
+        Ranges of the training rows; None in files of early versions.
     """
 
     scaling: Scaling
@@ -54,7 +54,7 @@ class ScaledMap(Record):
 
     @property
     def width(self) -> int:
-        """Features m."""
+        """Number m of features."""
         return self.record.n_components
 
     @property
@@ -63,11 +63,11 @@ class ScaledMap(Record):
         return self.feature_map.kernel_
 
     def features(self, compute: Compute) -> BatchFeatures:
-        """A function from rows to blocks of features, with a buffer of its own."""
+        """A function from rows to blocks of features, with its own buffer."""
         return BatchFeatures(self.scaling, self.record, compute.device, compute.n_jobs)
 
     def scaled(self, rows: Array) -> Array:
-        """Scaled rows (r, d), where the rows are."""
+        """Scaled rows (r, d), on the device of the rows."""
         return scaled(self.scaling, rows)
 
     def on_host(self, rows: Array) -> np.ndarray:
@@ -94,7 +94,7 @@ class BatchFeatures:
         self._buffer: Any = None
 
     def __call__(self, X: Array) -> FeatureBlock:
-        """Features (r, m) of the rows of `X`; the next call overwrites dense ones."""
+        """Features (r, m) of the rows of `X`; the next call overwrites them if they are dense."""
         X = to_device(X, self._device)
         ops = ops_for(X)
         if self._bound is None or self._bound[0].dtype != ops.dtype:
@@ -111,6 +111,6 @@ class BatchFeatures:
 
 
 def scaled(scaling: Scaling, rows: Array) -> Array:
-    """Rows (r, d) scaled, where they are."""
+    """Rows (r, d) scaled, on the device of the rows."""
     ops = ops_for(rows)
     return scaling.bind(ops).apply(ops, rows)

@@ -22,12 +22,12 @@ from phimap.learn.search.kernel import KernelSpec
 from phimap.learn.search.width import most_components
 from phimap.random_map import FIT_ROWS, RandomMap
 
-# Roles of the named random streams.
+# Purposes of the named random streams.
 _ROLES = ("sample", "map", "probes", "solver", "variance", "search")
 
 
 class Compute(NamedTuple):
-    """Where and with how much a model is computed; its outputs do not depend on `memory` and `n_jobs`.
+    """Device, threads and memory of the computations; outputs do not depend on `memory` and `n_jobs`.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class FitSettings:
     standardize : str or bool
     solver : {"auto", "cholesky", "cg"}
     class_weight : object
-        Of a classifier; checked against the classes once they are known.
+        `class_weight` of a classifier; checked against the classes once they are known.
     memory : int
         Byte budget on which all choices are based: no choice depends on the machine.
     states_memory : bool
@@ -102,7 +102,7 @@ class FitSettings:
             Byte budget on which choices are based.
         compute : Compute
         seed : SeedSequence, optional
-            Seed of a fit that goes on; None takes ``params["random_state"]``.
+            Seed of a fit that continues; None takes ``params["random_state"]``.
         """
         if not is_none(params["corrections"]):
             check_choice("corrections", params["corrections"], ("auto",))
@@ -131,7 +131,7 @@ class FitSettings:
 
     @property
     def n_jobs(self) -> int | None:
-        """Threads."""
+        """Number of threads, None for the configured one."""
         return self.compute.n_jobs
 
     def check_free_memory(self, needed: int) -> None:
@@ -146,7 +146,7 @@ class FitSettings:
             )
 
     def stream(self, role: str) -> np.random.Generator:
-        """The random stream of a role, begun anew."""
+        """The random stream of a role, from its start."""
         return named_streams(self.seed, *_ROLES)[role]
 
     @property
@@ -156,17 +156,17 @@ class FitSettings:
 
     @property
     def most_width(self) -> int:
-        """The width that is asked for, or the largest that may be chosen; a map has a width of its own."""
+        """The given number of features, or the largest that may be chosen; meaningless if the kernel is a map."""
         return most_components(self.memory) if isinstance(self.n_components, str) else int(self.n_components)
 
     def width_for(self, n_columns: int) -> int:
-        """Largest width of the features of rows of so many columns."""
+        """Largest number of features, for rows with this number of columns."""
         kernel = self.kernel.kernel
         return kernel.output_width(n_columns) if isinstance(kernel, RandomMap) else self.most_width
 
     @property
     def map_rows(self) -> int:
-        """Rows that the first pass samples for the map and the search."""
+        """Number of rows that the first pass samples for the map and the search."""
         width = self.most_width
         rows = self.kernel.rows_to_fit(width)
         rows += CAPACITY if rows > FIT_ROWS else 0

@@ -1,4 +1,4 @@
-"""What a solver is: passes over blocks of features, each of them a sum, until there is a solution."""
+"""The interface of solvers: passes over blocks of features, each a sum over the rows, until there is a solution."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from phimap.learn.rows.accumulator import Accumulator, RowSource, accumulate
 from phimap.ops import single_threaded_blas
 from phimap.records import NOT_SAVED, Record, of_floats, of_number
 
-#: What a pass adds up over blocks: float64 arrays of fixed shapes.
+#: The sums of a pass over blocks: float64 arrays of fixed shapes.
 Sums = tuple[np.ndarray, ...]
-#: What one block (r, m) with its targets (r, t) and weights (r,) adds to the sums of a pass.
+#: The contribution of one block (r, m) with its targets (r, t) and weights (r,) to the sums of a pass.
 Summand = Callable[[FeatureBlock, np.ndarray, np.ndarray], Sums]
 #: An algorithm in passes: it yields the summand of its next pass and is sent the sums over all rows.
 Passes = Generator[Summand, Sums, "LinearSolution"]
-#: Blocks to be gone through once a pass.
+#: Blocks, which each pass iterates over once.
 Stream = Iterable[WeightedBlock] | RowSource
 
 
 @dataclass(frozen=True)
 class HeldOutScores(Record):
-    """What models that had not seen some rows say of them: of these rows' errors a fit knows nothing.
+    """Predictions for rows that were not used in the fit, as errors on training rows are too small.
 
     Attributes
     ----------
     predictions : ndarray of shape (r, t)
-        At about the alpha of the solution, by a fit without the row, or without all of these rows.
+        Predictions at about the alpha of the solution, by a fit without the row, or without all of these rows.
     targets : ndarray of shape (r, t)
     weights : ndarray of shape (r,) or None
-        What each counts, so that weighted means are estimates of those over all rows; None where all count alike.
+        Weights with which weighted means estimate means over all rows; None if all are equal.
     """
 
     predictions: np.ndarray = field(metadata=of_floats("r", "t"))
@@ -57,27 +57,28 @@ class LinearSolution(Record):
     intercept : ndarray of shape (t,)
     alpha : float
     alphas : ndarray of shape (g,)
-        Regularisations that were tried; empty where alpha was given.
+        Values of alpha that were tried; empty if alpha was given.
     scores : ndarray of shape (g,)
-        The criterion at each: for ridge regression an estimate of the mean squared error on new rows, summed over
-        targets, else of the mean loss; Huber's is that of errors over their scale.
+        The criterion at each of `alphas`: for ridge regression an estimate of the mean squared error on new rows,
+        summed over targets; for other losses an estimate of the mean loss (for Huber's loss, of errors over their
+        scale).
     criterion : str
         ``"held-out"``, ``"leave-one-out"``, ``"gcv"`` or ``"given"``.
     residual : float
         For ridge regression ``|(A + alpha I) W - B| / |B|`` of the linear system solved; for other losses the norm of
-        the gradient, as the quasi-Newton matrix measures it, over the root of the objective.
+        the gradient, in the norm of the inverse quasi-Newton matrix, over the root of the objective.
     form : str
         ``"primal"`` or ``"dual"`` for a factorisation, else the name of an iteration: ``"cg"`` or ``"quasi-newton"``.
     status : str
-        ``"solved"``, or ``"stopped"`` where the passes were spent before the tolerance was met.
+        ``"solved"``, or ``"stopped"`` if the tolerance was not reached.
     n_passes : int
-        Passes over the rows, those for scales and classes not counted.
+        Passes over the rows, not counting the pass for scales and classes.
     held_out : HeldOutScores or None
-        Predictions for rows that took no part in them; None where there are none. Model files do not keep them.
+        Predictions for rows that were not used in their fit; None if there are none. Not saved in model files.
     scale : ndarray of shape (t,) or None
-        Of the errors, for Huber's loss, which counts those beyond 1.35 of it less; None for other losses.
+        Scale of the errors, for Huber's loss, which is linear beyond 1.35 times the scale; None for other losses.
     choice : str
-        Why it was found in this form and not in another; empty where there was no choice.
+        Why this form was chosen; empty if there was no choice.
     centre : ndarray of shape (t,) or None
         Mean of the outputs over the training rows; None in files of earlier versions.
     """
@@ -113,7 +114,7 @@ class PassSums(Accumulator):
 
     @classmethod
     def start(cls, summand: Summand, first_row: int) -> PassSums:
-        """Return the sums of no rows; where these begin does not matter."""
+        """Return the sums of no rows; they do not depend on `first_row`."""
         return cls(summand)
 
     def update(self, rows: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> None:
@@ -132,7 +133,7 @@ class PassSums(Accumulator):
 
 
 def _added(total: Sums | None, part: Sums) -> Sums:
-    """`part` added to `total`, whose arrays are changed; a copy of it where there is none."""
+    """`part` added in place to the arrays of `total`; a copy of `part` if `total` is None."""
     if total is None:
         return tuple(np.array(one, dtype=np.float64) for one in part)
     for one, added in zip(total, part, strict=True):
@@ -143,29 +144,29 @@ def _added(total: Sums | None, part: Sums) -> Sums:
 class Solver(ABC):
     """Finds a linear model from a stream of blocks, in passes.
 
-    A driver calls `start`, then for every pass `update` with each block and `finish` at the end, until `finish` gives a
-    solution. Sums of one pass that were formed elsewhere, on other rows, are added by `merge`. A subclass writes its
-    algorithm as the generator `_passes`, to which a pass is one expression.
+    A driver calls `start`, then for every pass `update` with each block and `finish` at the end, until `finish` returns
+    a solution. `merge` adds sums of the same pass over other rows. A subclass implements its algorithm as the generator
+    `_passes`, in which a pass is one yield expression.
     """
 
-    #: Passes over the rows at the most.
+    #: Largest number of passes over the rows.
     passes: int
 
     @abstractmethod
     def memory(self, n: int, m: int, t: int) -> int:
-        """Bytes held at the most for n rows of m features and t targets, a block of features not counted."""
+        """Largest number of bytes held for n rows, m features and t targets, excluding a block of features."""
 
     @abstractmethod
     def _passes(self, m: int, t: int, eps: float) -> Passes:
-        """The algorithm, for m features known to `eps` and t targets."""
+        """The algorithm, for m features with relative accuracy `eps` and t targets."""
 
     #: Sums of the current pass so far, to be merged elsewhere; None before its first block.
     sums: Sums | None
-    #: What one block adds to them.
+    #: Function that gives the contribution of one block to the sums.
     summand: Summand
 
     def start(self, m: int, t: int, eps: float) -> None:
-        """Begin with the first pass, over blocks of m features of the machine epsilon `eps`."""
+        """Begin the first pass, over blocks of m features with machine epsilon `eps`."""
         self._algorithm = self._passes(m, t, eps)
         self.summand = next(self._algorithm)
         self.sums = None
@@ -180,7 +181,7 @@ class Solver(ABC):
         self.sums = _added(self.sums, sums)
 
     def finish(self) -> LinearSolution | None:
-        """End the current pass: the solution, or None where there is to be another pass."""
+        """End the current pass; return the solution, or None if another pass follows."""
         if self.sums is None:
             raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
         self.n_passes += 1
@@ -192,13 +193,13 @@ class Solver(ABC):
         return None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the algorithm, so that a summand, which may know its solver, can be sent elsewhere."""
+        """The state without the algorithm, so that a summand that refers to its solver can be sent to a worker."""
         return {name: value for name, value in vars(self).items() if name not in ("_algorithm", "summand", "sums")}
 
 
 def solve(solver: Solver, stream: Stream, m: int, t: int, eps: float) -> LinearSolution:
-    """Drive a solver over a stream that can be gone through once a pass."""
-    # The solver's own products have no threads of ours; those of BLAS would change bits with their number.
+    """Run a solver on a stream that can be iterated once a pass."""
+    # The solver's own BLAS calls use one thread, as their results would depend on the number of threads.
     with single_threaded_blas():
         solver.start(m, t, eps)
         while True:
@@ -210,7 +211,7 @@ def solve(solver: Solver, stream: Stream, m: int, t: int, eps: float) -> LinearS
 
 @dataclass(frozen=True)
 class Problem:
-    """What a member of the registry solves.
+    """The problem that a solver of the registry solves.
 
     Attributes
     ----------
@@ -224,7 +225,7 @@ class Problem:
     validation : ValidationRows
         Rows of the stream by whose errors alpha is chosen; complete once the first pass has ended.
     memory : int
-        Bytes that may be held beside the stream.
+        Bytes that may be held besides the stream.
     rng, probes : Generator
         Random streams of the solver, and of the probes that estimate traces.
     n_jobs : int or None
@@ -250,14 +251,14 @@ class Problem:
 
     @contextmanager
     def stage(self, name: str, n_rows: int | None = None) -> Iterator[None]:
-        """Time a stage of the solution, with progress by the rows of the stream; `n_rows` are all, where known."""
+        """Time a stage of the solution, with progress by the rows of the stream; `n_rows` is their number, if known."""
         with self.stages.stage(name, n_rows, "rows") as advance:
             self.stream.advance = advance
             yield
 
 
 class Solved(NamedTuple):
-    """A solution, and the sums or rows that give it, to which further rows can be added; None for solvers in passes."""
+    """A solution, and the sums to which further rows can be added; None for solvers in passes."""
 
     solution: LinearSolution
     sums: Any = None
@@ -271,24 +272,24 @@ class PassesSolver(ABC):
 
     @abstractmethod
     def memory(self, n: int | None, m: int, t: int) -> int:
-        """Bytes held at the least, a block of features not counted; `n` is None where it is not known."""
+        """Minimum bytes held, excluding a block of features; `n` is None if unknown."""
 
     @abstractmethod
     def solve(self, problem: Problem) -> LinearSolution:
         """Solve a problem."""
 
     def __call__(self, problem: Problem) -> Solved:
-        """Solve a problem, as a stage of its own."""
+        """Solve a problem, timed as a separate stage."""
         with problem.stage("passes over the features"):
             return Solved(self.solve(problem))
 
 
 def least(alphas: np.ndarray, scores: np.ndarray) -> float:
-    """The alpha at the least score, between those tried: on the cubic spline of all scores over log alpha."""
+    """The alpha that minimises the cubic spline of the scores over log alpha; the best one tried if it is at an end."""
     best = int(np.argmin(scores))
     if not 0 < best < len(alphas) - 1 or not np.isfinite(scores).all():
         return float(alphas[best])
-    # Divided by their range, or numbers near the ends of float64 overflow.
+    # The scores are divided by their range, since numbers near the ends of float64 would overflow.
     curve = CubicSpline(np.log(alphas), (scores - scores[best]) / (np.ptp(scores) or 1.0))
     bounds = (np.log(alphas[best - 1]), np.log(alphas[best + 1]))
     found: Any = minimize_scalar(curve, bounds=bounds, method="bounded", options={"xatol": 1e-3})

@@ -1,4 +1,4 @@
-"""The training state of a learner: what further rows are added to."""
+"""The training state of a learner, to which further rows are added."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from phimap.learn.rows.samples import ExtremeRows, Reservoir, fingerprint
 from phimap.learn.rows.summary import RowSummary
 from phimap.records import Record
 
-# Rows of which a hash shows where a state began.
+# Number of sample rows that are hashed to identify the origin of a state.
 _ORIGIN_ROWS = 1000
 
 
 @dataclass
 class TrainingState(Record):
-    """Sums over the rows seen, or these rows, and samples of them.
+    """Sums over the rows seen, or in dual form their features, and samples of the rows.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class TrainingState(Record):
     extreme : ExtremeRows
         The rows farthest from the mean.
     origin : str
-        A hash of the first rows, which shows whether two states have rows in common.
+        A hash of sample rows, which shows whether two states began with the same rows.
     """
 
     sums: RidgeSolver
@@ -46,7 +46,7 @@ class TrainingState(Record):
 
     @classmethod
     def start(cls, summary: RowSummary, extreme: ExtremeRows, sums: RidgeSolver) -> Self:
-        """Return the state for the rows of a summary, whose sums may be empty yet."""
+        """Return the state for the rows of a summary; `sums` may still be empty."""
         rows, targets, _ = summary.sample.first(_ORIGIN_ROWS)
         return cls(sums, summary.sample, extreme, fingerprint(rows, targets))
 

@@ -18,14 +18,14 @@ from phimap.tables.frames import is_frame
 
 
 class LearnerKind(NamedTuple):
-    """What distinguishes learners before they see rows.
+    """Properties of a learner that do not depend on rows.
 
     Attributes
     ----------
     name : str
-        Of the class, for messages.
+        Class name of the learner, for messages.
     targets : type
-        Kind of targets.
+        Class of the targets.
     encode : "auto", None or TableEncoder
         The parameter for data frames.
     """
@@ -36,15 +36,15 @@ class LearnerKind(NamedTuple):
 
 
 class Training(NamedTuple):
-    """Training rows, and what they are.
+    """Training rows, with the encodings of their inputs and targets.
 
     Attributes
     ----------
     inputs : InputEncoding
     targets : Targets
-        Of the first rows.
+        Targets as found in the first rows.
     rows : Batch, or iterable of Batch
-        Numbers.
+        Rows of numbers.
     """
 
     inputs: InputEncoding
@@ -54,15 +54,15 @@ class Training(NamedTuple):
 
 @dataclass(frozen=True)
 class RowChecks:
-    """The checks of training rows, their targets and weights; a value that workers receive, too.
+    """The checks of training rows, their targets and weights; also sent to workers.
 
     Attributes
     ----------
     inputs : InputEncoding or None
-        None leaves rows as they are: frames whose encoder is not fitted yet, and rows that were checked.
+        None leaves rows as they are: frames before their encoder is fitted, and rows already checked.
     targets : Targets
     learner : str
-        Name of the class of the learner, for messages.
+        Class name of the learner, for messages.
     """
 
     inputs: InputEncoding | None
@@ -70,7 +70,7 @@ class RowChecks:
     learner: str
 
     def __call__(self, X: Any, y: Any, sample_weight: Any = None, *, wanted: bool = False) -> Batch:
-        """Rows of positive weight, of which there must be one where `wanted`, their targets and weights.
+        """Rows of positive weight, their targets and weights; raises if there are none and `wanted`.
 
         Frames for the encoder stay frames.
         """
@@ -80,14 +80,14 @@ class RowChecks:
         return rows_that_count(rows, y, check_weights(sample_weight, rows.shape[0]), wanted=wanted)
 
     def encoded(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """As a call, frames being encoded like new rows; a row of positive weight is needed."""
+        """As a call, but frames are encoded as for prediction, and one row must have a positive weight."""
         X, y, weights = self(X, y, sample_weight, wanted=True)
         return X if self.inputs is None or not self.inputs.takes_frame(X) else self.inputs.rows(X), y, weights
 
 
 @dataclass(frozen=True)
 class EncodedBatches:
-    """Batches of frames as rows of numbers, each time they are gone through.
+    """Batches of frames, encoded as rows of numbers at each iteration.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ def training_batches(
     batches : iterable of (X, y) or (X, y, sample_weight)
     kind : LearnerKind
     encoder : TableEncoder, optional
-        The fitted encoder that made these batches, arrays, of data frames.
+        The fitted encoder of data frames that made these batches, which are arrays.
     feature_names : iterable of str, optional
         Names of the columns of arrays.
     """

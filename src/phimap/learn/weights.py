@@ -10,12 +10,13 @@ from phimap._validation import check_finite
 from phimap.ops import to_host
 from phimap.tables.frames import rows_at
 
-#: Beyond these the squares of float32 features times a weight of a row and one of its class would overflow, or vanish.
+#: Outside these bounds, the product of a squared float32 feature, a row weight and a class weight might overflow or
+#: underflow.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-15, 1e15
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
-    """`sample_weight` as float64 weights of `n_rows` rows, zeros among them; None where all are one."""
+    """`sample_weight` as float64 weights of `n_rows` rows, which may include zeros; None if all are one."""
     if sample_weight is None:
         return None
     weights = np.asarray(to_host(sample_weight))
@@ -38,7 +39,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
 
 
 def check_mean_weight(total: float, n_rows: int) -> None:
-    """Raise if `n_rows` rows count so little altogether that float32 would lose their products."""
+    """Raise if the mean weight of `n_rows` rows is so small that products in float32 would underflow."""
     if total < LEAST_WEIGHT * n_rows:
         raise ValueError(
             f"`sample_weight` must be {LEAST_WEIGHT:g} or more on average, got {total / n_rows:g}. "
@@ -49,7 +50,7 @@ def check_mean_weight(total: float, n_rows: int) -> None:
 def rows_that_count(
     X: Any, y: np.ndarray, weights: np.ndarray | None, *, wanted: bool
 ) -> tuple[Any, np.ndarray, np.ndarray | None]:
-    """The rows of positive weight with their targets and weights; there must be one where `wanted`."""
+    """The rows of positive weight with their targets and weights; raises if there are none and `wanted`."""
     if weights is None or weights.all():
         return X, y, weights
     positive = np.flatnonzero(weights)
@@ -60,14 +61,14 @@ def rows_that_count(
 
 
 def joined_weights(weights: list[np.ndarray | None], sizes: list[int]) -> np.ndarray | None:
-    """Weights of parts of `sizes` rows, one after the other."""
+    """Weights of parts of `sizes` rows, concatenated."""
     if all(part is None for part in weights):
         return None
     return np.concatenate([np.ones(n) if part is None else part for part, n in zip(weights, sizes, strict=True)])
 
 
 def total_weight(weights: np.ndarray | None, n_rows: int) -> float:
-    """What `n_rows` rows count."""
+    """Total weight of `n_rows` rows."""
     return n_rows if weights is None else float(weights.sum())
 
 

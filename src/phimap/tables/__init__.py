@@ -1,11 +1,11 @@
 """Real tables as numbers: columns of data frames, encoded for kernels.
 
-- ``frames``, ``cells``, ``parsing``: data frames of any library become Arrow columns. The last two alone need pyarrow.
-- ``targets``, ``tallies``, ``tally``: statistics of a column that one pass collects in bounded memory.
+- ``frames``, ``cells``, ``parsing``: data frames of any library become Arrow columns. The last two need pyarrow.
+- ``targets``, ``tallies``, ``tally``: statistics of a column, collected by one pass in bounded memory.
 - ``bad_cell``: the error for a cell that cannot be encoded.
-- ``encoding``: the base class of encodings; ``numbers``, ``levels``, ``dates`` and ``text`` hold one each.
+- ``encoding``: the base class of encodings, which ``numbers``, ``levels``, ``dates`` and ``text`` implement.
 - ``kinds``: the kind of a column, chosen by its statistics.
-- ``table_pass``, ``encoder``: the pass over all columns, and the transformer. Start with the latter.
+- ``table_pass``, ``encoder``: the pass over all columns, and the transformer. Start with ``encoder``.
 """
 
 from phimap.tables.columns import ColumnSummary

@@ -9,7 +9,7 @@ class BadCell(ValueError):
     Parameters
     ----------
     fault : str
-        The fault in words, such as ``"has 'x'"``.
+        Description of the fault, such as ``"has 'x'"``.
     column : str
     row : int
         Index of its row among the rows given to the encoder.

@@ -1,4 +1,4 @@
-"""Columns of frames as Arrow arrays, and their cells read as numbers, times or text."""
+"""Columns of frames as Arrow arrays, with cells read as numbers, times or text."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pyarrow.compute
 from phimap._missing import MISSING_MARKS
 from phimap.tables.parsing import numbers_in, seconds_in
 
-# Type checkers do not see its functions, which are made at import.
+# Any, because the functions are created at import, which type checkers do not see.
 pc: Any = pyarrow.compute
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def columns_of(X: Any) -> Iterator[tuple[str, pa.Array]]:
-    """Name and cells of each column of a frame, or of an array of two dimensions, whose columns are ``x0, x1, ...``."""
+    """Name and cells of each column of a frame, or of a two-dimensional array, whose columns are ``x0, x1, ...``."""
     if hasattr(X, "iloc"):
         for place, name in enumerate(X.columns):
             column = X.iloc[:, place]
@@ -45,11 +45,11 @@ def columns_of(X: Any) -> Iterator[tuple[str, pa.Array]]:
 
 
 def _of_objects(values: Any) -> pa.Array:
-    """A column of pandas or NumPy; cells of several types become text."""
+    """A column of pandas or NumPy as an Arrow array; cells of mixed types become text."""
     try:
         array = pa.array(values, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        # A comparison of pandas' missing value with itself is neither true nor false, so names are compared.
+        # Comparing pandas' missing value with itself gives neither true nor false, so its text is compared.
         present = (cell is not None and str(cell) not in ("<NA>", "NaT", "nan") for cell in values)
         texts = [str(cell) if there else None for cell, there in zip(values, present, strict=True)]
         array = pa.array(texts, pa.string())
@@ -57,7 +57,7 @@ def _of_objects(values: Any) -> pa.Array:
 
 
 def is_complete(column: pa.Array) -> bool:
-    """Whether every cell is a number or a Boolean, and present."""
+    """Whether every cell is a number or a Boolean, and none is missing."""
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         return False
@@ -75,7 +75,7 @@ class Cells:
     Attributes
     ----------
     form : {"number", "boolean", "time", "levels", "text", "nothing"}
-        By the Arrow type: ``"levels"`` are dictionaries, ``"nothing"`` is a column without values.
+        Determined by the Arrow type: ``"levels"`` are dictionaries, ``"nothing"`` is a column without values.
     """
 
     def __init__(self, name: str, column: pa.Array):
@@ -88,11 +88,11 @@ class Cells:
 
     @property
     def is_text(self) -> bool:
-        """Whether the cells are text, which has yet to be read as numbers, times or levels."""
+        """Whether the cells are text, which may be parsed as numbers or times."""
         return self.form in ("text", "levels")
 
     def numbers(self, decimal: str = ".") -> np.ndarray:
-        """Cells as float64 (n,), NaN where they are missing or not numbers."""
+        """Cells as float64 (n,), NaN if they are missing or not numbers."""
         if self.is_text:
             return self._of_distinct(numbers_in(self._distinct, decimal))
         if self.form == "time":
@@ -102,7 +102,7 @@ class Cells:
         return _floats(self._column)
 
     def seconds(self, form: str) -> np.ndarray:
-        """Cells as float64 seconds (n,) since the epoch, NaN where they are not times; text is parsed by `form`."""
+        """Cells as float64 seconds (n,) since the epoch, NaN if they are not times; text is parsed by `form`."""
         if self.is_text:
             return self._of_distinct(seconds_in(self._distinct, form))
         if self.form != "time":
@@ -111,13 +111,13 @@ class Cells:
         if pa.types.is_date(kind):
             column, kind = column.cast(pa.timestamp("s")), pa.timestamp("s")
         elif pa.types.is_timestamp(kind) and kind.tz is not None:
-            # Local time, since habits follow it.
+            # Local time is used, since habits follow it.
             column = pc.local_timestamp(column)
         return _floats(column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())) / _UNITS[kind.unit]
 
     @cached_property
     def codes(self) -> np.ndarray:
-        """The index (n,) of every cell in `texts`, -1 where it is missing."""
+        """The index (n,) of every cell in `texts`, -1 for missing cells."""
         codes = self._encoded.indices
         return codes.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
 
@@ -127,7 +127,7 @@ class Cells:
         return self._distinct.to_pylist()
 
     def places_in(self, levels: tuple[str, ...]) -> np.ndarray:
-        """The index (n,) of every cell in `levels`; ``len(levels)`` for missing cells, one more for unknown ones."""
+        """The index (n,) of every cell in `levels`; ``len(levels)`` for missing cells, one more for unknown levels."""
         found = pc.index_in(self._distinct, value_set=pa.array(levels, self._distinct.type))
         known = found.cast(pa.int64()).fill_null(len(levels) + 1).to_numpy(zero_copy_only=False)
         return np.append(known, len(levels))[self.codes]
@@ -145,7 +145,7 @@ class Cells:
 
     @cached_property
     def _encoded(self) -> pa.DictionaryArray:
-        """Cells as a dictionary of distinct texts, without spaces around them; marks such as ``NA`` are missing."""
+        """Cells as a dictionary of distinct texts without surrounding spaces; marks such as ``NA`` are missing."""
         column = self._column
         if not pa.types.is_dictionary(column.type):
             column = _as_text(column).dictionary_encode()
@@ -155,7 +155,7 @@ class Cells:
         if texts.equals(plain) and not plain.null_count:
             return pa.DictionaryArray.from_arrays(column.indices, plain)
         again = texts.dictionary_encode()
-        # Texts that differ by spaces alone are one text.
+        # Texts that differ only by spaces are merged.
         places = np.append(again.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), -1)
         codes = places[column.indices.cast(pa.int64()).fill_null(len(texts)).to_numpy(zero_copy_only=False)]
         return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int64(), mask=codes < 0), again.dictionary)

@@ -12,7 +12,7 @@ from phimap.tables.encoding import EncodedColumn, Encoding
 
 
 class ColumnSummary(NamedTuple):
-    """How a column is encoded, for people to read."""
+    """A readable summary of how a column is encoded."""
 
     name: str
     kind: str
@@ -22,13 +22,13 @@ class ColumnSummary(NamedTuple):
 
 
 class EncodedColumns:
-    """The fitted half of an encoder: its columns, and the meaning of the output columns."""
+    """Base class with the fitted attributes of an encoder: its columns, and the meaning of the output columns."""
 
     _columns: tuple[EncodedColumn, ...]
     n_features_in_: int
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
-        """Conditions that an encoder from a file must meet: see `Record.requirements`."""
+        """Conditions that an encoder from a file must meet, see `Record.requirements`."""
         names = [column.name for column in self._columns]
         yield len(names) == self.n_features_in_ == len(set(names)), "a name of its own for each column"
         given = getattr(self, "feature_names_in_", None)
@@ -59,12 +59,12 @@ class EncodedColumns:
 
     @property
     def groups_(self) -> np.ndarray:
-        """The position of the input column that each output column belongs to."""
+        """For each output column, the position of its input column."""
         return np.repeat(np.arange(len(self.columns_)), [len(column.names()) for column in self.columns_])
 
     @property
     def parts_(self) -> np.ndarray:
-        """For each output column the number of its part; columns of one part share a scale and a weight."""
+        """For each output column, the number of its part; columns of one part share a scale and a weight."""
         parts: list[np.ndarray] = []
         for encoding in self._encodings:
             parts.append(encoding.parts() + (parts[-1].max() + 1 if parts else 0))
@@ -91,7 +91,7 @@ class EncodedColumns:
         Parameters
         ----------
         input_features : array-like of str, optional
-            Names of the input columns, which must be those seen in fit.
+            Names of the input columns, which must be those of the fit.
 
         Returns
         -------

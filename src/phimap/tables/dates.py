@@ -20,28 +20,29 @@ _YEAR = 365.2425 * _DAY
 # Encode a cycle only if the data span 1.5 periods; the trend covers shorter spans.
 _ROUNDS = 1.5
 _CYCLES = {"hour of the day": _DAY, "day of the week": 7 * _DAY, "day of the year": _YEAR}
-# Points on a circle with a smaller variance coincide.
+# A cycle whose points on the circle have a smaller variance is constant.
 _LEAST_VARIANCE = 1e-6
 # Weeks begin on Monday, and the epoch began on a Thursday.
 _FIRST_WEEKDAY = 3
-# Times are stored to a nanosecond; years of four digits end at 3.2e11 seconds, a tenth of the bound.
+# Bounds of deviation and times in a file: times are stored to a nanosecond; four-digit years end at 3.2e11 seconds, a
+# tenth of the bound.
 _LEAST_SECONDS, _MOST_SECONDS = 1e-9, 3e12
 
 
 @dataclass(frozen=True)
 class DateEncoding(Encoding):
-    """Standardised seconds, sine and cosine of each cycle, and 1 where the time is missing.
+    """Standardised seconds, sine and cosine of each cycle, and an indicator of missing times.
 
     Attributes
     ----------
     form : str
         Format of times that are text.
     median, mean, deviation : float
-        Of the seconds since the epoch; missing times take the median.
+        Statistics of the seconds since the epoch; missing times are replaced by the median.
     cycles : tuple of str
         Cycles that vary in the training rows.
     factors : ndarray of shape (1 + len(cycles),)
-        Factors of the trend and of the cycles, which give them equal variances with the sum 1.
+        Factors of the trend and of the cycles, which give them equal variances that add up to 1.
     has_indicator : bool
     variances : ndarray of shape (k,)
     """
@@ -63,7 +64,7 @@ class DateEncoding(Encoding):
 
     @classmethod
     def of_tally(cls, tally: NumberTally, n_missing: int, form: str) -> DateEncoding:
-        """The encoding for the seconds of the training rows, `n_missing` of which were missing."""
+        """Return the encoding for the seconds of the training rows, `n_missing` of which were missing."""
         seconds = tally.sample
         extent = tally.high - tally.low
         circles = {cycle: _circle(seconds, cycle) for cycle, period in _CYCLES.items() if extent >= _ROUNDS * period}

@@ -1,4 +1,4 @@
-"""The encoder: data frames with columns of any kind as numbers for kernels."""
+"""The encoder of data frames with columns of any kind as numbers for kernels."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     types : dict of str to {"number", "category", "date", "text", "drop"}, optional
-        Kinds of columns by name; the kinds of the others are recognised.
+        Kinds of columns by name; the kinds of other columns are detected.
     max_levels : int, default=40
-        A category of more levels than this is encoded by the mean of the target, or, without a target, by columns for
-        its 32 most frequent levels and 8 among which a hash divides the others.
+        A category with more levels than this is encoded by the mean of the target. Without a target, it gets columns
+        for its 32 most frequent levels and 8 columns into which the other levels are hashed.
     n_text_components : int, default=30
-        Dense columns of a column of text.
+        Number of dense columns for a column of text.
     sparse_output : bool or "auto", default="auto"
-        True keeps text as CSR rows of hashed n-grams and gives a CSR matrix. ``"auto"`` does so where all columns that
-        are encoded are text.
+        True keeps text as CSR rows of hashed n-grams and gives a CSR matrix. ``"auto"`` does so if all encoded columns
+        are text.
     target_type : {"auto", "continuous", "classes"}, default="auto"
-        The kind of the targets. ``"auto"`` takes text, Booleans and up to 20 distinct whole numbers for classes.
+        The kind of the targets. ``"auto"`` treats text, Booleans and up to 20 distinct whole numbers as classes.
 
     Attributes
     ----------
@@ -52,42 +52,41 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
     summary_ : tuple of ColumnSummary
         Name, kind, number of output columns, missing cells and a note for each column.
     groups_ : ndarray of shape (n_columns_out,)
-        The position of the input column that each output column belongs to.
+        For each output column, the position of its input column.
     parts_ : ndarray of shape (n_columns_out,)
-        Output columns with one number share a scale, and a weight in a learned metric: all levels of a category, all
-        directions of a text, sine and cosine of one cycle.
+        Output columns with the same number share a scale, and a weight in a learned metric: all levels of a category,
+        all directions of a text, sine and cosine of one cycle.
     variances_ : ndarray of shape (n_columns_out,)
         Variances of the output columns on the training rows.
     n_columns_out_ : int
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the columns, of data frames only.
+        Names of the columns, only for data frames.
     n_features_in_ : int
     n_rows_ : int
-        Training rows.
+        Number of training rows.
 
     Notes
     -----
-    **Numbers** and Booleans are standardised; missing ones are at the median, and an indicator says so where some were
-    missing in training. Text of which 95 % are numbers is read as such, decimal commas and separated thousands
-    included; the rest is missing. **Categories** have one column for each level (one for two levels), scaled by one
-    factor; missing is a level, and levels of fewer than 5 rows are one. **Many levels** are means of the target, drawn
-    to the mean of all rows; training rows see the means of the four fifths of the rows that they do not belong to.
-    **Dates** have a trend and points on circles for the hour of the day, the day of the week and the day of the year,
-    as far as these vary. **Text** of several words has the leading directions of hashed n-grams of 3 and 4 characters,
-    weighted by inverse document frequencies. Columns that are constant, number the rows, or hold one text per row are
-    **left out**, and `summary_` says so.
+    **Numbers** and Booleans are standardised; missing values are replaced by the median, with an indicator column if
+    there were any in training. Text is read as numbers if 95 % of its cells are numbers, including decimal commas and
+    thousands separators; other cells are then missing. **Categories** have one column for each level (one column for
+    two levels), scaled by a common factor; missing is a level, and levels with fewer than 5 rows are merged.
+    **Many levels** are encoded by means of the target, shrunk towards the mean of all rows; a training row gets the
+    mean over the other four of five folds. **Dates** have a trend and points on circles for the hour of the day, the
+    day of the week and the day of the year, as far as these vary. **Text** of several words is encoded by the leading
+    directions of hashed n-grams of 3 and 4 characters, weighted by inverse document frequencies. Columns that are
+    constant, number the rows, or hold a different text in each row are **left out**, which `summary_` reports.
 
-    Levels that were not met in training and missing cells are legal: such a level is one of the rare ones, or like none
-    of the others. Columns are found by name, in any order and among others.
+    New rows may have unknown levels and missing cells. An unknown level is treated as one of the merged rare levels, or
+    else as different from all levels. Columns are found by name, in any order and among other columns.
 
-    **Error.** None but that of float32 for numbers, dates and categories. Means of the target are over up to 20,000
-    levels, the most frequent ones; the median is that of 16,384 random rows, and directions of texts are
-    those of 5,000.
+    **Error.** Only rounding to float32, for numbers, dates and categories. Means of the target cover the 20,000 most
+    frequent levels; the median is estimated from 16,384 random rows, and directions of texts from 5,000.
 
-    **Cost.** One pass over the rows in bounded memory. Texts are hashed in Python, about a microsecond a
-    character; all else runs in Arrow and NumPy.
+    **Cost.** One pass over the rows in bounded memory. Hashing of texts takes about a microsecond a character, as it
+    runs in Python; everything else runs in Arrow and NumPy.
 
-    **Differs from the source in** the folds, which follow from the numbers of the rows, so that batches do for them.
+    **Differs from the source in** the folds, which are determined by the row numbers, so that batches can be used.
 
     References
     ----------
@@ -133,10 +132,10 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : data frame of n rows
-            Of pandas, polars, Arrow or any library that exports Arrow; or an array of two dimensions; or a Dask
+            Frame of pandas, polars, Arrow or any library that exports Arrow; or a two-dimensional array; or a Dask
             collection, whose blocks are read one after the other by the workers that hold them.
         y : array-like of shape (n,) or (n, t), optional
-            Targets, by which categories of many levels are encoded.
+            Targets, used to encode categories with many levels.
 
         Returns
         -------
@@ -161,7 +160,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         batches : iterable of (X, y) or data frames
-            As for `fit`. A one-shot iterator is enough.
+            As for `fit`. A one-shot iterator is sufficient.
 
         Returns
         -------
@@ -180,7 +179,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         return self
 
     def _fit_parts(self, parts: list[tuple[Any, ...]], read: Callable[..., Iterable[Any]]) -> Self:
-        """Learn from parts of the rows in their order, as tasks; ``read(*part)`` gives the batches (X, y) of a part."""
+        """Learn from consecutive parts of the rows, as tasks; ``read(*part)`` gives the batches (X, y) of a part."""
         self._pass = chained(partial(_passed, read), TablePass(self._options()), parts)
         self._finish()
         return self
@@ -191,7 +190,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X, y
-            As for `fit`. All batches have targets, or none has.
+            As for `fit`. Either all batches have targets, or none.
 
         Returns
         -------
@@ -205,7 +204,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
 
         Notes
         -----
-        Every call chooses the kinds of columns anew, so the number of output columns may change. `fit_batches` chooses
+        Every call chooses the kinds of columns again, so the number of output columns may change. `fit_batches` chooses
         them once.
         """
         if not hasattr(self, "_pass"):
@@ -219,7 +218,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         return self
 
     def forget_rows(self) -> Self:
-        """Drop the statistics of the training rows, some 100 kB a column, which `partial_fit` needs.
+        """Drop the statistics of the training rows, about 100 kB a column, which `partial_fit` needs.
 
         Returns
         -------
@@ -229,7 +228,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         return self
 
     def forget_folds(self) -> Self:
-        """Drop the encodings of training rows by the targets of other rows; `transform_training` becomes `transform`.
+        """Drop the encodings of training rows by targets of other rows; `transform_training` then equals `transform`.
 
         Returns
         -------
@@ -270,7 +269,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
     # Encoding --------------------------------------------------------------------------------------------------
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Learn from rows and encode them, each by the targets of other rows.
+        """Learn from rows and encode them, each with targets of other rows only.
 
         Parameters
         ----------
@@ -280,7 +279,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n, n_columns_out), float32; or CSR matrix
-            As `transform_training` gives it.
+            As returned by `transform_training`.
         """
         if is_dask(X) and y is not None:
             raise ValueError(
@@ -297,7 +296,8 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : data frame of n rows
-            With the encoded columns in any order; other columns are ignored. A Dask collection gives a Dask array.
+            Frame with the encoded columns in any order; other columns are ignored. A Dask collection gives a Dask
+            array.
 
         Returns
         -------
@@ -307,26 +307,26 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         ------
         sklearn.exceptions.NotFittedError
         ValueError
-            If a column is missing, or a cell is infinite or text where the training rows had numbers: the message names
-            column and row.
+            If a column is missing, or a cell is infinite, or text where the training rows had numbers: the message
+            names column and row.
         """
         return self._encoded(X, None)
 
     def transform_training(self, X: Any, first_row: int = 0) -> Any:
-        """Encode rows that the encoder was fitted on, each by the targets of other rows.
+        """Encode rows that the encoder was fitted on, each with targets of other rows only.
 
         Parameters
         ----------
         X : data frame of n rows
             Consecutive training rows in the order of the fit.
         first_row : int, default=0
-            How many training rows come before them.
+            Number of training rows before them.
 
         Returns
         -------
         ndarray of shape (n, n_columns_out), float32; or CSR matrix
-            Like `transform`, but for categories of many levels: their means leave out the fifth of the rows that a row
-            belongs to. After `pm.load`, which keeps no folds, exactly like `transform`.
+            Like `transform`, except for categories with many levels: their means exclude the fold of the row. After
+            `pm.load`, which restores no folds, exactly like `transform`.
         """
         return self._encoded(X, first_row)
 
@@ -367,7 +367,7 @@ def _whole_block(X: Any, y: Any = None) -> list[tuple[Any, Any]]:
 
 
 def _passed(read: Callable[..., Iterable[Any]], begun: TablePass, *part: Any) -> TablePass:
-    """The pass `begun`, continued with one more part; a copy, because Dask may use `begun` again."""
+    """The pass `begun`, continued with one more part, as a copy, because Dask may use `begun` again."""
     table = deepcopy(begun)
     for X, y in read(*part):
         table.update(_checked(X, len(table.names) or None), y)
@@ -375,7 +375,7 @@ def _passed(read: Callable[..., Iterable[Any]], begun: TablePass, *part: Any) ->
 
 
 def _checked(X: Any, n_columns: int | None = None) -> Any:
-    """A frame unchanged, other input as an array of two dimensions."""
+    """A frame unchanged, other input as a two-dimensional array."""
     if sparse.issparse(X):
         raise TypeError("`X` must be a data frame or a dense array, got a sparse matrix. Use X.toarray().")
     check_frame(X)

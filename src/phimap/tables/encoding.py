@@ -19,7 +19,7 @@ LARGEST = 1e18
 
 
 class Encoding(Record):
-    """How the cells of a column become k numbers.
+    """The conversion of the cells of a column to k numbers.
 
     Attributes
     ----------
@@ -34,14 +34,14 @@ class Encoding(Record):
 
     @abstractmethod
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> Any:
-        """Numbers (n, k) of the cells of a column; the first cell is in row `first_row`, which messages name.
+        """Numbers (n, k) of the cells of a column; the first cell is in row `first_row`, for messages.
 
         `folds` (n,) are the folds of training rows, whose encoding must not depend on their own targets.
         """
 
     @abstractmethod
     def names(self) -> list[str]:
-        """For each of the k numbers the suffix of its name."""
+        """Suffixes of the names of the k numbers."""
 
     def amounts(self) -> np.ndarray:
         """Whether each of the k numbers is an amount, which may have a heavy tail."""
@@ -52,7 +52,7 @@ class Encoding(Record):
         return self
 
     def parts(self) -> np.ndarray:
-        """For each of the k numbers the number of its part; numbers of one part share a scale and a weight."""
+        """For each of the k numbers, the number of its part; numbers of one part share a scale and a weight."""
         return np.zeros(self.variances.size, dtype=np.intp)
 
 
@@ -65,11 +65,11 @@ class EncodedColumn(Record):
     name : str
     kind : {"number", "boolean", "category", "many levels", "date", "text", "left out"}
     n_missing : int
-        Cells of the training rows that were missing.
+        Number of missing cells in the training rows.
     note : str
-        Why it was left out, or a remark on its encoding.
+        Why the column was left out, or a remark on its encoding.
     encoding : Encoding or None
-        None where it was left out.
+        None if the column was left out.
     """
 
     name: str
@@ -83,7 +83,7 @@ class EncodedColumn(Record):
         return self if self.encoding is None else replace(self, encoding=self.encoding.without_folds())
 
     def names(self) -> list[str]:
-        """Names of the numbers that the column gives."""
+        """Names of the output columns for this column."""
         if self.encoding is None:
             return []
         return [f"{self.name}{name}" for name in self.encoding.names()]

@@ -1,4 +1,4 @@
-"""Data frames of any library: recognised, checked, and cut into parts."""
+"""Data frames of any library: detection, checks, and division into parts."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def check_frame(X: Any) -> None:
 
 
 def n_rows_of(X: Any) -> int:
-    """Rows of a frame or an array."""
+    """Number of rows of a frame or an array."""
     return X.num_rows if hasattr(X, "num_rows") else len(X)
 
 
 def is_numbers(X: Any) -> bool:
-    """Whether every cell of a frame is a number or a Boolean, and present.
+    """Whether every cell of a frame is a number or a Boolean, and none is missing.
 
-    Without pyarrow all frames are taken for numbers, but for frames of pandas with missing cells.
+    Without pyarrow the answer is True for all frames except pandas frames with missing cells.
     """
     if hasattr(X, "iloc") and all(getattr(dtype, "kind", "O") in "biuf" for dtype in X.dtypes):
         return not np.asarray(X.isna()).any()
@@ -50,14 +50,14 @@ def is_numbers(X: Any) -> bool:
 
 
 def cells_of(X: Any) -> dict[str, Cells]:
-    """The columns of a frame, or of an array of two dimensions, by name.
+    """The columns of a frame or of a two-dimensional array, by name.
 
     Raises
     ------
     ImportError
         If pyarrow is not installed.
     ValueError
-        If two columns have one name.
+        If two columns have the same name.
     """
     if find_spec("pyarrow") is None:
         raise ImportError(

@@ -1,4 +1,4 @@
-"""The kind of a column, by the statistics of one pass, and its encoding."""
+"""The kind of a column, chosen by the statistics of one pass, and its encoding."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from phimap.tables.text import TextEncoding
 
 #: Kinds that a user may give to a column.
 KINDS = ("number", "category", "date", "text", "drop")
-# A column of text is one of numbers, or of times, if this share of its cells can be read as such.
+# A text column holds numbers, or times, if at least this share of its cells can be parsed as such.
 _LEAST_SHARE = 0.95
 # Cells of at least 5 words on average are texts; of at least 2 if 30 % of them are distinct.
 _WORDS, _FEW_WORDS, _DISTINCT = 5.0, 2.0, 0.3
-# Distinct integers are row numbers only if there are at least so many, with few gaps.
+# Distinct integers are row numbers only if there are at least this many, with few gaps.
 _LEAST_NUMBERED = 20
 
 
@@ -34,7 +34,7 @@ class Rules:
     Attributes
     ----------
     n_text_components : int
-        Dense columns for a column of text.
+        Number of dense columns for a column of text.
     sparse_text : bool
         Whether texts become CSR rows.
     targets : Targets
@@ -47,7 +47,7 @@ class Rules:
 
 
 def kind_of(tally: ColumnTally, max_levels: int) -> str:
-    """The kind of a column, one of those of `EncodedColumn`, or ``"left out: "`` and the reason."""
+    """The kind of a column, as in `EncodedColumn`, or ``"left out: "`` and the reason."""
     if tally.wanted == "drop":
         return "left out: as asked"
     levels = tally.levels
@@ -70,7 +70,7 @@ def _readings(tally: ColumnTally) -> list[NumberTally]:
 
 
 def _best(readings: dict[str, NumberTally]) -> tuple[str, NumberTally]:
-    """The reading with the most cells, by name; of equal ones the first."""
+    """The name and the tally of the reading that parses the most cells; the first among ties."""
     name = max(readings, key=lambda one: readings[one].n)
     return name, readings[name]
 
@@ -102,10 +102,10 @@ def _kind_of_numbers(tally: ColumnTally) -> str:
 
 
 def _numbers_rows(tally: NumberTally) -> bool:
-    """Whether the numbers are distinct integers from 0 or 1 on with few gaps, in any order."""
+    """Whether the numbers are distinct integers starting at about 0 or 1 with few gaps, in any order."""
     n = tally.n
     few = tally.is_whole and n >= _LEAST_NUMBERED and 0 <= tally.low <= 1 + n // 50 and tally.high <= 2 * n + 1
-    # A random sample of numbers with repetitions would hold some of them.
+    # If numbers were repeated, a random sample would contain some repetitions.
     return few and np.unique(tally.sample).size == tally.sample.size
 
 
@@ -166,7 +166,7 @@ def _date(tally: ColumnTally, rules: Rules) -> _Made:
 
 
 def _reading_note(tally: ColumnTally, found: NumberTally, how: str, what: str) -> str:
-    """How a column was read, and how many of its cells could not be read."""
+    """How a column was parsed, and how many of its cells could not be parsed."""
     n_unread = 0 if tally.levels is None else tally.levels.n - found.n
     unread = f"{_counted(n_unread, 'cell')} not read as {what}, taken for missing" if n_unread else ""
     return ", ".join(filter(None, (how, unread)))

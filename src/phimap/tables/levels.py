@@ -1,4 +1,4 @@
-"""Columns of levels: an indicator for each of a few levels, means of the target for many."""
+"""Columns of levels: an indicator for each level if there are few, means of the target if there are many."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from phimap.tables.targets import FOLDS, ColumnTargets, padded
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-# Levels with fewer than 5 rows share one column, unless they have half as many rows as the average level.
+# Levels with fewer than 5 rows share a column, unless they have at least half the average number of rows of a level.
 _FEW_ROWS = 5
 _LEAST_ROWS = 2
-# Without a target: columns for the most frequent levels, and columns among which a hash divides the others.
+# Without a target: number of columns for the most frequent levels, and of columns into which other levels are hashed.
 _FREQUENT, _HASHED = 32, 8
-# Bounds on the weight, in rows, of the overall mean in the mean of a level.
+# Bounds on the prior weight, in rows, of the overall mean in the mean of a level.
 _LEAST_PRIOR, _MOST_PRIOR = 1.0, 1000.0
 MISSING, OTHER = "(missing)", "(other)"
 
@@ -34,14 +34,14 @@ class LevelEncoding(Encoding):
     Attributes
     ----------
     levels : tuple of str
-        The L levels that have numbers of their own.
+        The L levels that have their own numbers.
     table : ndarray of shape (L + 1 + B, k)
-        Numbers of the levels, of missing cells, and of unknown levels, which a hash divides among B rows.
+        Numbers of the levels, of missing cells, and B rows into which unknown levels are hashed.
     labels : tuple of str
         Suffixes of the names of the k numbers.
     variances : ndarray of shape (k,)
     held_out : ndarray of shape (FOLDS, L + 2, k) or None
-        For each fold of the training rows a table made from the other folds; only the fit needs it, so it is not saved.
+        For each fold of the training rows, a table made from the other folds; used only in the fit, so not saved.
     """
 
     levels: tuple[str, ...]
@@ -72,7 +72,7 @@ class LevelEncoding(Encoding):
 
 
 def one_hot(tally: LevelTally) -> LevelEncoding:
-    """One column for each level, scaled by one factor so that the variances add up to 1; two levels are one column."""
+    """One column for each level, scaled by one factor so that the variances add up to 1; one column for two levels."""
     counts, n = _counts(tally), tally.n + tally.n_missing
     few = int(np.clip(n // (2 * max(len(counts), 1)), _LEAST_ROWS, _FEW_ROWS))
     levels = sorted(name for name, count in counts.items() if count >= few)
@@ -80,7 +80,7 @@ def one_hot(tally: LevelTally) -> LevelEncoding:
 
 
 def frequent_and_hashed(tally: LevelTally) -> LevelEncoding:
-    """One column for each of the most frequent levels, and a few among which a hash divides the others."""
+    """One column for each of the most frequent levels, and a few columns into which other levels are hashed."""
     return _indicators(tally, tally.ranked()[:_FREQUENT], _HASHED)
 
 
@@ -101,12 +101,12 @@ def _indicators(tally: LevelTally, levels: list[str], n_buckets: int) -> LevelEn
     kept = np.flatnonzero(rows > 0)
     shares = rows[kept] / rows.sum()
     if not tally.n_missing and n_buckets:
-        # No training cell was missing: a missing cell is treated as an unknown level.
+        # If no training cell was missing, a missing cell is treated as an unknown level.
         table[n_levels] = table[-1]
     table, labels = table[:, kept], [labels[place] for place in kept]
     variances = shares * (1 - shares)
     if kept.size == 2:
-        # Two levels need one column; other levels lie between them.
+        # One column suffices for two levels; other levels lie between them.
         table, labels, variances, shares = table[:, 1:], labels[1:], variances[1:], shares[1:]
         unknown = ~np.isin(np.arange(len(table)), kept)
         table[unknown] = shares
@@ -124,9 +124,9 @@ def target_means(tally: LevelTally, targets: ColumnTargets) -> LevelEncoding:
 
     Notes
     -----
-    A level of n rows with the mean y gets ``(n y + m y_0) / (n + m)``, where y_0 is the mean of all rows and m the
-    variance within levels divided by that between levels: the posterior means of a normal model with random levels and
-    these variances.
+    A level of n rows with mean y gets ``(n y + m y_0) / (n + m)``, where y_0 is the mean of all rows and m the variance
+    within levels divided by the variance between levels. This is the posterior mean in a normal model with random
+    levels and these variances.
 
     References
     ----------
@@ -141,7 +141,7 @@ def target_means(tally: LevelTally, targets: ColumnTargets) -> LevelEncoding:
     prior = _prior_rows(counts.sum(axis=1), sums.sum(axis=1), targets.squares[chosen])
 
     def table_of(counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
-        """The table (L + 2, k) for rows (L,) and sums (L, k) of all levels."""
+        """The table (L + 2, k) for the numbers of rows (L,) and sums (L, k) of all levels."""
         mean = sums.sum(axis=0) / max(counts.sum(), 1)
         drawn = (sums[places] + prior * mean) / (counts[places][:, None] + prior)
         return np.vstack([drawn, mean])
@@ -162,7 +162,7 @@ def target_means(tally: LevelTally, targets: ColumnTargets) -> LevelEncoding:
 
 
 def _prior_rows(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """The weight (k,) of the overall mean in rows: the variance within levels divided by that between levels."""
+    """The prior weight (k,) of the overall mean, in rows: variance within levels over variance between levels."""
     seen = counts > 0
     counts, sums = counts[seen][:, None], sums[seen]
     n, n_levels = counts.sum(), len(counts)
@@ -176,5 +176,5 @@ def _prior_rows(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np
 
 
 def training_folds(first_row: int, n_rows: int) -> np.ndarray:
-    """Folds (n_rows,) of training rows, fixed by their numbers."""
+    """Folds (n_rows,) of training rows, determined by the row numbers."""
     return folds_of(first_row, n_rows, FOLDS)

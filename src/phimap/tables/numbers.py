@@ -1,4 +1,4 @@
-"""Columns of numbers: standardised, with missing ones at the median and an indicator for them."""
+"""Columns of numbers: standardised, with missing values at the median and an indicator for them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from phimap.tables.tallies import NumberTally, check_range
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-# The square of so many standard deviations still fits float32.
+# The square of this many standard deviations fits float32.
 _LARGEST = 1e18
 
 
 @dataclass(frozen=True)
 class NumberEncoding(Encoding):
-    """``(x - mean) / deviation``, and 1 where x is missing.
+    """``(x - mean) / deviation``, and an indicator of missing x.
 
     Attributes
     ----------
@@ -31,8 +31,8 @@ class NumberEncoding(Encoding):
     from_text : bool
         Whether the training cells were text; then cells that are not numbers are missing.
     median, mean, deviation : float
-        Statistics of the training cells, with missing ones at the median. The deviation of a constant column is 0;
-        it is encoded by the indicator alone.
+        Statistics of the training cells, with missing values at the median. The deviation of a constant column is 0;
+        it is encoded only by the indicator.
     has_indicator : bool
     variances : ndarray of shape (k,)
     """
@@ -52,7 +52,7 @@ class NumberEncoding(Encoding):
 
     @classmethod
     def of_tally(cls, tally: NumberTally, n_missing: int, decimal: str, *, from_text: bool) -> NumberEncoding:
-        """The encoding for the numbers of the training rows, `n_missing` of which were missing."""
+        """Return the encoding for the numbers of the training rows, `n_missing` of which were missing."""
         median, n = float(np.median(tally.sample)), tally.n + n_missing
         share = n_missing / n
         mean = tally.mean + share * (median - tally.mean)
@@ -63,7 +63,7 @@ class NumberEncoding(Encoding):
 
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> np.ndarray:
         values = cells.numbers(self.decimal)
-        # A larger number would overflow float32 once it is standardised.
+        # A larger number would overflow float32 once standardised.
         check_range(cells.name, values, first_row, _LARGEST * (self.deviation or 1.0))
         missing = np.isnan(values)
         if cells.is_text and not self.from_text:
@@ -86,7 +86,7 @@ class NumberEncoding(Encoding):
 
 
 def check_text(cells: Cells, unread: np.ndarray, first_row: int) -> None:
-    """Raise if a cell of a column of numbers is text that is not a number."""
+    """Raise if a cell of a numeric column is text that is not a number."""
     bad = np.flatnonzero(unread & ~cells.missing)
     if bad.size:
         text = cells.texts[cells.codes[bad[0]]]

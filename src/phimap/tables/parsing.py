@@ -1,4 +1,4 @@
-"""Text read as numbers and as times."""
+"""Parsing of text as numbers and as times."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-# Type checkers do not see its functions, which are made at import.
+# Any, because the functions are created at import, which type checkers do not see.
 pc: Any = pyarrow.compute
-# Digits in one run, or in groups of three with a separator between them that is not the decimal mark.
+# Digits in one run, or in groups of three with a separator that is not the decimal mark.
 _WHOLE = r"\d+|[1-9]\d{{0,2}}([{thousands} '\x{{a0}}\x{{202f}}]\d{{3}})+"
 _NUMBER = rf"^[+-]?(({_WHOLE})({{decimal}}\d*)?|{{decimal}}\d+)([eE][+-]?\d+)?$"
 _PATTERNS = {".": _NUMBER.format(thousands=",", decimal=r"\."), ",": _NUMBER.format(thousands=".", decimal=",")}
 _SEPARATORS = {".": ",", ",": "."}
-# A fraction of a second and a time zone, which the formats do not have.
+# Fraction of a second and time zone, which the formats do not include.
 _TAIL = r"(:\d{2})(\.\d+)?(Z|[+-]\d{2}:?\d{2})?$"
 
 
 def numbers_in(texts: pa.Array, decimal: str) -> np.ndarray:
-    """Texts (n,) as float64, NaN where they are not numbers.
+    """Texts (n,) as float64, NaN if they are not numbers.
 
     Parameters
     ----------
     texts : pyarrow.Array of strings
     decimal : {".", ","}
-        The decimal mark; the other one, spaces and apostrophes may separate thousands.
+        The decimal mark; the other mark, spaces and apostrophes may separate thousands.
     """
     matches = pc.match_substring_regex(texts, _PATTERNS[decimal])
     kept = pc.if_else(matches, texts, None)
@@ -37,7 +37,7 @@ def numbers_in(texts: pa.Array, decimal: str) -> np.ndarray:
 
 
 def seconds_in(texts: pa.Array, form: str) -> np.ndarray:
-    """Texts (n,) as float64 seconds since the epoch, NaN where they are not times in this `form`."""
+    """Texts (n,) as float64 seconds since the epoch, NaN if they are not times in this `form`."""
     if form.endswith("%S"):
         texts = pc.replace_substring_regex(texts, _TAIL, r"\1")
     times = pc.strptime(texts, format=form, unit="s", error_is_null=True)

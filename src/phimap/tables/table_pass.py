@@ -20,7 +20,7 @@ _LISTED = 20
 
 @dataclass(frozen=True)
 class PassOptions:
-    """The parameters of an encoder, checked."""
+    """The checked parameters of an encoder."""
 
     types: Mapping[str, str]
     max_levels: int
@@ -36,7 +36,7 @@ class TablePass:
     ----------
     n_rows : int
     names : tuple of str
-        Columns, in the order of the first batch.
+        Names of the columns, in the order of the first batch.
     has_names : bool
         Whether the names come from a data frame.
     """
@@ -78,7 +78,7 @@ class TablePass:
         self._tallies = {name: ColumnTally(name, self._options.types.get(name)) for name in columns}
 
     def finish(self) -> tuple[EncodedColumn, ...]:
-        """The encoded columns, by the statistics of all rows."""
+        """The encoded columns, from the statistics of all rows."""
         options = self._options
         kinds = [kind_of(tally, options.max_levels) for tally in self._tallies.values()]
         used = {kind for kind in kinds if not kind.startswith("left out")}
@@ -98,7 +98,7 @@ class TablePass:
 
 
 def found_in(columns: Mapping[str, Any], name: str) -> Any:
-    """The column of this `name`; raise if there is none."""
+    """The column with this `name`; raises if there is none."""
     if name not in columns:
         raise ValueError(
             f"X must have the columns seen in fit, got none called {name!r} among "
@@ -112,7 +112,7 @@ def _some(names: Iterable[str]) -> str:
 
 
 def checked_types(types: Any) -> dict[str, str]:
-    """The kinds that the user gives, by column."""
+    """The kinds that the user gives to columns, checked."""
     if types is None:
         return {}
     if not isinstance(types, Mapping):

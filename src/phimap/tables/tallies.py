@@ -8,15 +8,15 @@ from phimap._random import row_uniforms
 from phimap.tables.bad_cell import BadCell
 from phimap.tables.targets import TargetSums
 
-#: Distinct levels that are counted; of more levels the rarest are dropped.
+#: Number of distinct levels that are counted; if there are more, the rarest are dropped.
 MOST_LEVELS = 20_000
-# Most characters of all levels together.
+# Largest total number of characters of all levels.
 _MOST_CHARACTERS = 2**24
 # Size of the sample for the median, whose rank is then accurate to half a percent.
 _NUMBERS = 2**14
 # Size of the sample of texts.
 _TEXTS = 5000
-#: Texts are cut to so many characters.
+#: Texts are truncated to this number of characters.
 TEXT_LENGTH = 2000
 # The sum of squares of larger numbers may overflow float64.
 _LARGEST = 1e150
@@ -25,12 +25,12 @@ _SAMPLE_SEED, _FOLD_SEED = 1, 2
 
 
 def sample_keys(first_row: int, n_rows: int) -> np.ndarray:
-    """Random keys (n_rows,) of the rows of a batch, which depend on the rows' numbers alone."""
+    """Random keys (n_rows,) of the rows of a batch, which depend only on the row numbers."""
     return row_uniforms(first_row, n_rows, _SAMPLE_SEED)
 
 
 def folds_of(first_row: int, n_rows: int, n_folds: int) -> np.ndarray:
-    """Random folds (n_rows,) of the rows of a batch, which depend on the rows' numbers alone."""
+    """Random folds (n_rows,) of the rows of a batch, which depend only on the row numbers."""
     return (row_uniforms(first_row, n_rows, _FOLD_SEED) * n_folds).astype(np.intp)
 
 
@@ -68,9 +68,9 @@ class NumberTally:
         Number of cells that are numbers.
     mean, low, high : float
     is_whole : bool
-        Whether all are integers.
+        Whether all numbers are integers.
     sample : ndarray
-        Up to 16,384 random ones.
+        Up to 16,384 random numbers of the column.
     """
 
     def __init__(self, name: str):
@@ -81,7 +81,7 @@ class NumberTally:
         self._sample = CellSample(_NUMBERS)
 
     def update(self, values: np.ndarray, keys: np.ndarray, first_row: int) -> None:
-        """Add the numbers (r,) of a batch, NaN where they are missing; `keys` (r,) are those of the rows."""
+        """Add the numbers (r,) of a batch, NaN if missing, with the keys (r,) of their rows."""
         check_range(self._name, values, first_row)
         rows = np.flatnonzero(~np.isnan(values))
         found = values[rows]
@@ -125,9 +125,9 @@ class LevelTally:
     n : int
         Number of cells that are not missing.
     is_complete : bool
-        Whether all levels are counted.
+        Whether no level has been dropped.
     places : dict of str to int
-        The row of each level in `sums`; row 0 is for missing cells.
+        Row of each level in `sums`; row 0 is for missing cells.
     sums : TargetSums
     """
 
@@ -155,7 +155,7 @@ class LevelTally:
             self._forget()
 
     def _forget(self) -> None:
-        """Keep the levels with the most rows."""
+        """Drop all but the most frequent levels."""
         names = np.array(list(self.places), dtype=object)
         order = np.argsort(-self.counts, kind="stable")[:MOST_LEVELS]
         fit = np.cumsum([len(name) for name in names[order]]) <= _MOST_CHARACTERS
@@ -176,7 +176,7 @@ class LevelTally:
 
     @property
     def sample(self) -> list[str]:
-        """Up to 5,000 random cells, cut to 2,000 characters."""
+        """Up to 5,000 random cells, truncated to 2,000 characters."""
         return [str(text) for text in self._sample.values]
 
     def ranked(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Statistics of one column in one pass, for all kinds that the column may turn out to be."""
+"""Statistics of one column from one pass, sufficient for every kind that may be chosen."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from phimap.tables.tallies import LevelTally, NumberTally
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-#: Decimal marks that are tried; the first of those that read the most cells is taken.
+#: Decimal marks that are tried; the first one that parses the most cells is chosen.
 DECIMALS = (".", ",")
-#: Formats of times that are tried, likewise.
+#: Formats of times that are tried in the same way.
 TIME_FORMS = (
     "%Y-%m-%d",
     "%Y-%m-%d %H:%M:%S",
@@ -29,7 +29,7 @@ TIME_FORMS = (
     "%b %d %Y",
     "%d %b %Y",
 )
-# After 1,000 cells a reading is dropped unless it reads half of them.
+# After 1,000 cells a decimal mark or format is dropped unless it parses half of the cells.
 _CELLS_TO_JUDGE = 1000
 _LEAST_SHARE = 0.5
 
@@ -50,13 +50,13 @@ class ColumnTally:
         has a value.
     n_rows : int
     numbers : dict of str to NumberTally
-        Cells as numbers, by decimal mark.
+        Statistics of cells parsed as numbers, by decimal mark.
     seconds : dict of str to NumberTally
-        Cells as times, by format.
+        Statistics of cells parsed as times, by format.
     levels : LevelTally or None
-        Cells as text; None if the column can only be numbers or times.
+        Statistics of cells as text; None if the column can only hold numbers or times.
     has_codes : bool
-        Whether some cells are digits that begin with a zero.
+        Whether some cells consist of digits with a leading zero.
     """
 
     def __init__(self, name: str, wanted: str | None):
@@ -90,7 +90,7 @@ class ColumnTally:
                 self.numbers, self.seconds = self._likely(self.numbers), self._likely(self.seconds)
 
     def _start(self, form: str) -> None:
-        """Choose the readings that cells of this form may have."""
+        """Choose the decimal marks and formats to try for cells of this form."""
         self.form = form
         text = form in ("text", "levels")
         if self.wanted == "number" or (self.wanted is None and form in ("number", "boolean", "text")):

@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 
-#: Number of folds: the rows of each are encoded by the targets of the others.
+#: Number of folds; the rows of each fold are encoded with targets of the other folds.
 FOLDS = 5
-# More classes or targets are not used, since each would be one more column.
+# Largest number of classes or targets that are used, since each adds a column.
 _MOST_TARGETS = 10
-#: Whole numbers with at most so many distinct values are labels, such as ratings or codes; with more they are amounts.
+#: Whole numbers with at most this many distinct values are labels, such as ratings or codes; with more they are
+#: amounts.
 MOST_CODES = 20
 
 
 class ColumnTargets:
-    """Targets of a stream as numbers: amounts unchanged, classes as one indicator for each class so far.
+    """Targets of a stream as numbers: amounts unchanged, classes as one indicator for each class seen so far.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ class ColumnTargets:
         self._usable = True
 
     def update(self, y: Any, n_rows: int) -> np.ndarray | None:
-        """The targets `y` of a batch as float64 (r, t); None without targets, and with too many of them."""
+        """The targets `y` of a batch as float64 (r, t); None without targets, or if there are too many."""
         if y is None or not self._usable:
             return self._refuse()
         y = np.asarray(y)
@@ -68,12 +69,12 @@ class ColumnTargets:
         return np.eye(len(self.labels))[places[codes.ravel()]]
 
     def _refuse(self) -> None:
-        # Sums over a part of the rows would be useless.
+        # Sums over only a part of the rows would be useless.
         self._usable = False
 
     @property
     def is_usable(self) -> bool:
-        """Whether all rows have targets that can be used."""
+        """Whether all rows have usable targets."""
         return self._usable and self.n > 0
 
     def chosen(self) -> list[int]:
@@ -92,7 +93,7 @@ class ColumnTargets:
 
 
 def _kind_of(y: np.ndarray) -> str:
-    """``"continuous"`` or ``"classes"``, by the targets of the first batch."""
+    """``"continuous"`` or ``"classes"``, inferred from the targets of the first batch."""
     if y.ndim == 2:
         return "continuous"
     if y.dtype.kind not in "biuf":
@@ -103,7 +104,7 @@ def _kind_of(y: np.ndarray) -> str:
 
 
 def padded(array: np.ndarray, size: int) -> np.ndarray:
-    """An array with zeros appended along its last axis."""
+    """The array, padded with zeros to `size` along its last axis."""
     missing = size - array.shape[-1]
     return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)]) if missing > 0 else array
 
@@ -134,5 +135,5 @@ class TargetSums:
             self.sums[:, :, j] += found.reshape(n_levels, FOLDS)
 
     def keep(self, places: np.ndarray) -> None:
-        """Drop all levels but those at `places`."""
+        """Drop all levels except those at `places`."""
         self.counts, self.sums = self.counts[places], self.sums[places]

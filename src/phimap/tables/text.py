@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Numbers of hashed n-grams: fewer for dense directions, which are saved for each n-gram, more for CSR rows.
 _HASHED, _HASHED_SPARSE = 2**13, 2**16
 _LENGTHS = (3, 4)
-# Texts that are encoded at a time; the n-grams of a text take some 50 kB.
+# Texts that are encoded at a time; the n-grams of a text take about 50 kB.
 _TEXTS = 512
 
 
@@ -53,7 +53,7 @@ class TextEncoding(Encoding):
 
     @classmethod
     def of_tally(cls, tally: LevelTally, n_components: int) -> TextEncoding | None:
-        """`n_components` dense columns for the texts of the training rows; None if the texts do not differ."""
+        """Return `n_components` dense columns for the texts of the training rows; None if the texts do not differ."""
         from sklearn.utils.extmath import randomized_svd
 
         weights = _weights(tally.sample, _HASHED)
@@ -75,7 +75,7 @@ class TextEncoding(Encoding):
 
     @classmethod
     def sparse_of_tally(cls, tally: LevelTally) -> TextEncoding:
-        """The encoding that gives CSR rows of n-grams, for the texts of the training rows."""
+        """Return an encoding as CSR rows of n-grams, for the texts of the training rows."""
         weights = _weights(tally.sample, _HASHED_SPARSE)
         rows = _weighted(tally.sample, weights)
         mean = np.asarray(rows.mean(axis=0)).ravel()
@@ -107,14 +107,14 @@ def _counts(texts: list[str], n_hashed: int) -> sparse.csr_matrix:
 
 
 def _weights(texts: list[str], n_hashed: int) -> np.ndarray:
-    """Inverse document frequencies (n_hashed,), as scikit-learn's `TfidfTransformer` has them."""
+    """Inverse document frequencies (n_hashed,), as in scikit-learn's `TfidfTransformer`."""
     counts = _counts(texts, n_hashed)
     frequency = np.bincount(counts.indices, minlength=n_hashed)
     return (np.log((1 + len(texts)) / (1 + frequency)) + 1).astype(np.float32)
 
 
 def _weighted(texts: list[str], weights: np.ndarray) -> sparse.csr_matrix:
-    """Weighted rows (n, n_hashed) of length 1; empty texts are zero."""
+    """Weighted rows (n, n_hashed) of norm 1; empty texts are zero."""
     from sklearn.preprocessing import normalize
 
     counts = _counts(texts, weights.size)

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import phimap as pm
-from phimap.learn.doubly_stochastic import preconditioner
+from phimap.learn.doubly_stochastic import steps
 from phimap.ops import host
 from tests.learn.problems import problem
 
@@ -21,8 +21,8 @@ from tests.learn.problems import problem
 @pytest.fixture(autouse=True)
 def small_samples(monkeypatch):
     """Samples of 256 rows: what is tested does not depend on their number."""
-    monkeypatch.setattr(preconditioner, "SAMPLE_ROWS", 256)
-    monkeypatch.setattr(preconditioner, "JUDGING_ROWS", 128)
+    monkeypatch.setattr(steps, "SAMPLE_ROWS", 256)
+    monkeypatch.setattr(steps, "JUDGING_ROWS", 128)
 
 
 WEIGHTS = {
@@ -119,7 +119,7 @@ def test_memory_is_flat_in_rows_and_features(monkeypatch):
     for name, value in (
         ("base.ROWS_AT_A_TIME", 512),
         ("model.ROWS_AT_A_TIME", 512),
-        ("rows._MOST_ROWS", 512),
+        ("steps._MOST_ROWS", 512),
         ("blocks.WIDTH", 256),
     ):
         monkeypatch.setattr(f"phimap.learn.doubly_stochastic.{name}", value)

@@ -9,7 +9,7 @@ from scipy import sparse
 import phimap as pm
 from phimap.learn.blocks.blocks import FeatureRows, feature_block
 from phimap.learn.ridge.solve import solve_ridge
-from phimap.learn.rows import extreme_rows
+from phimap.learn.rows import samples
 from phimap.learn.rows.samples import ExtremeRows, Reservoir
 from tests.support.learners import GAUSSIAN
 
@@ -19,7 +19,7 @@ CAPACITY = 20
 @pytest.fixture
 def few(monkeypatch):
     """Keep few rows against streams of a few hundred."""
-    monkeypatch.setattr(extreme_rows, "EXTREME_CAPACITY", CAPACITY)
+    monkeypatch.setattr(samples, "EXTREME_CAPACITY", CAPACITY)
 
 
 def collect(X, cuts, seed: int = 1, centre=(0.5, -1.0, 0.0), factor=(1.0, 2.0, 0.1)) -> ExtremeRows:

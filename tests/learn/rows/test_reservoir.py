@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from phimap.learn.rows import batches, reservoir
+from phimap.learn.rows import batches, samples
 from phimap.learn.rows.samples import Reservoir
 
 CAPACITY = 50
@@ -15,7 +15,7 @@ CAPACITY = 50
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Make the sample small against streams of a few hundred rows."""
-    monkeypatch.setattr(reservoir, "CAPACITY", CAPACITY)
+    monkeypatch.setattr(samples, "CAPACITY", CAPACITY)
 
 
 def numbered(n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,1 +1,1 @@
-"""The experiment of the survey on the approximation of kernels: every projection on every set."""
+"""The survey's experiment on the approximation of kernels: every projection on every data set."""

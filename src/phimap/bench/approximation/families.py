@@ -1,4 +1,4 @@
-"""The kernels of the survey's experiment, the methods that estimate each, and their maps.
+"""The kernels of the survey's experiment, the methods that estimate each kernel, and their maps.
 
 Liu et al. (2021), Section 6.1: the Gaussian kernel, the arc-cosine kernels of order 0 and 1, and a polynomial kernel.
 """
@@ -23,15 +23,15 @@ _DEGREE = 2
 
 @dataclass(frozen=True)
 class Family:
-    """A kernel, and how its methods make features.
+    """A kernel, and how features are made by its methods.
 
     Attributes
     ----------
     kernel : callable
-        ``kernel(rows)``, for the rows whose distances or norms fix its scale.
+        ``kernel(rows)`` gives the kernel, whose scale is determined by the rows.
     methods : sequence of str
     make : callable
-        ``make(kernel, method, n_directions, seed)``, unfitted.
+        ``make(kernel, method, n_directions, seed)`` gives an unfitted map.
     """
 
     kernel: Callable[[np.ndarray], Kernel]

@@ -2,7 +2,7 @@
 
 Liu, Huang, Chen, Suykens (2021), *Random features for kernel approximation*, Section 6.1: relative Frobenius error on
 1,000 random rows, seconds to make the features, and test accuracy of linear classifiers on them, for s = 2d, ..., 32d
-directions, repeated with new draws. The classifiers are tuned: ridge by its leave-one-out error, liblinear by folds.
+directions, repeated with new draws. Ridge is tuned by its leave-one-out error, liblinear by cross-validation.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from phimap.features import FeatureMap
 
 ERROR_ROWS = 1000
 MULTIPLES = (2, 4, 8, 16, 32)
-# Rows to train the linear classifiers on; more change no ranking and take hours at s = 32 d.
+# Rows to train the linear classifiers on; more do not change the ranking and take hours at s = 32 d.
 MOST_ROWS = 20_000
-# Among these the classifiers choose: ridge in units of the rows, liblinear by folds of so many rows at most.
+# Parameters of the classifiers: ridge in units of the rows; liblinear by folds, on at most this many rows.
 _ALPHAS = tuple(10.0**k for k in range(-6, 1))
 _COSTS = (0.01, 0.1, 1.0, 10.0, 100.0)
 _FOLDS, _TUNING_ROWS = 5, 4000
@@ -50,24 +50,24 @@ def run(
     ----------
     data : Dataset
     projections : sequence of str
-        Methods of the family; for all kernels but the polynomial names in `phimap.projections.REGISTRY`.
+        Methods of the family; for all kernels except the polynomial, names in `phimap.projections.REGISTRY`.
     widths : sequence of int or None
-        Numbers of directions; None is 2, 4, ..., 32 times the number of inputs. Those that a deterministic rule cannot
-        have are left out.
+        Numbers of directions; None is 2, 4, ..., 32 times the number of inputs. Widths that a deterministic rule does
+        not support are left out.
     draws : sequence of int
-        Seeds; each also draws its rows for the error.
+        Seeds; each also draws the rows for the error.
     classify : bool
-        Train ridge regression and liblinear on the features, too.
+        Also train ridge regression and liblinear on the features.
     most_rows : int
-        Rows that they are trained on, and as many to test them.
+        Largest number of training rows of the classifiers, and of their test rows.
     family : str, default="gaussian"
         A key of `phimap.bench.approximation.families.FAMILIES`.
 
     Yields
     ------
     dict
-        `seconds` are those of drawing the map and mapping the rows of the error; `ridge` and `liblinear` are test
-        accuracies in percent, NaN where they were not asked for.
+        `seconds` is the time of drawing the map and mapping the rows of the error; `ridge` and `liblinear` are test
+        accuracies in percent, NaN unless `classify`.
     """
     n, d = data.X.shape
     widths = [multiple * d for multiple in MULTIPLES] if widths is None else widths
@@ -85,7 +85,7 @@ def run(
                     phi = of_kernel.make(kernel, projection, width, repeat)
                     Z = phi.fit_transform(rows)
                 except ValueError:
-                    # A rule with a width of its own, one that needs more directions than dimensions, or no such map.
+                    # The rule has a fixed width or needs more directions than dimensions, or the map does not exist.
                     continue
                 seconds = time.perf_counter() - start
                 signature = getattr(phi, "signature_", None)
@@ -97,7 +97,7 @@ def run(
 
 
 def _warm_up(family: Family, projections: Sequence[str]) -> None:
-    """Load what the first call of each method compiles, so that no draw's time holds it."""
+    """Call each method once, so that compilation is not part of any draw's time."""
     rows = np.random.default_rng(0).standard_normal((8, 3)).astype(np.float32)
     kernel = family.kernel(rows)
     for projection in projections:

@@ -1,4 +1,4 @@
-"""What the survey's experiment shows: means over draws, the best projections, tables and figures."""
+"""Results of the survey's experiment: means over draws, the best projections, tables and figures."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from phimap.bench.figures import finish, mark_widths, panels, styles
 from phimap.bench.options import BenchOptions
 
 _LEVEL = 0.05
-#: The projections of the survey's experiment, without LS-RFF, which looks at the data.
+#: The projections of the survey's experiment, except LS-RFF, which depends on the data.
 SURVEY = ("gaussian", "orthogonal", "sorf", "rom", "fastfood", "qmc", "ssf", "gauss-quadrature")
-#: Best methods as published in Table 7; an empty list where no difference was significant.
+#: Best methods as published in Table 7; an empty list if no difference was significant.
 PUBLISHED = {
     "ijcnn1": (["ssf"], ["sorf", "qmc", "orthogonal"]),
     "EEG": (["ssf"], ["orthogonal"]),
@@ -30,7 +30,7 @@ PUBLISHED = {
     "skin": (["ssf", "rom"], ["qmc"]),
     "a8a": ([], []),
 }
-# The names of what is measured, in tables and figures.
+# Names of the measured quantities, in tables and figures.
 _TITLES = {
     "error": "relative error",
     "ridge": "test accuracy, ridge (%)",
@@ -46,7 +46,7 @@ _LOGARITHMIC = ("error", "seconds")
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Measure the sets, kernels and projections asked for: a table and a figure of each set, and the best of each."""
+    """Measure the chosen sets, kernels and projections: a table and a figure of each set, and its best projections."""
     draws = options.seeds(10, least=2)
     kernels = list(options.kernels or ("gaussian",))
     for kernel in kernels:
@@ -54,7 +54,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
             raise ValueError(f"--kernels must be among {', '.join(FAMILIES)}, got {kernel!r}.")
     methods = {kernel: _methods(kernel, options.projections) for kernel in kernels}
     widths = None if options.widths is None else [max(1, width // 2) for width in sorted(options.widths)]
-    # Every set is read before the first is measured: a missing file shows at once.
+    # All sets are read before the first is measured, so that a missing file is reported at once.
     names = options.sets or [*PUBLISHED, "MNIST"]
     loaded = [load(name, options.data, options.seed) for name in names]
     classify = options.name == "classification"
@@ -88,14 +88,14 @@ _PAPER = "Liu et al. (2021)"
 
 
 def _place(dataset: str, kernel: str) -> str:
-    """Where the survey has the errors of a set: the images are in a figure, other kernels in its appendix."""
+    """Where the survey shows the errors of a set: Figure 4 for MNIST, else Table 7; Section 6.1 for other kernels."""
     if kernel != "gaussian":
         return f"Section 6.1, {kernel}, {dataset}"
     return f"Figure 4, {dataset}" if dataset == "MNIST" else f"Table 7, {dataset}"
 
 
 def _error_findings(by_set: dict[str, pd.DataFrame], loaded: Sequence[Dataset], kernel: str) -> list[Finding]:
-    """Table 7, a line for each set and regime; for other kernels, whose figures are not printed, the least error."""
+    """Table 7, a line for each set and regime; for other kernels, without published numbers, the smallest error."""
     findings, gaussian = [], kernel == "gaussian"
     for data in loaded:
         found = by_set[data.name]
@@ -118,7 +118,7 @@ def _error_findings(by_set: dict[str, pd.DataFrame], loaded: Sequence[Dataset], 
 
 
 def _accuracy_findings(by_set: dict[str, pd.DataFrame], kernel: str) -> list[Finding]:
-    """Accuracies of the least and the best method at the largest width: the survey finds hardly a difference."""
+    """Accuracies of the worst and the best method at the largest width; the survey finds little difference."""
     findings = []
     for dataset, found in by_set.items():
         width, draws = found["n_directions"].max(), found["seed"].nunique()
@@ -139,9 +139,9 @@ def _accuracy_findings(by_set: dict[str, pd.DataFrame], kernel: str) -> list[Fin
 
 
 def best(found: pd.DataFrame, widths: Sequence[int]) -> list[str]:
-    """Projections whose error, averaged over these widths, is not significantly above the least (Welch, 5 %).
+    """Projections whose error, averaged over these widths, is not significantly above the smallest (Welch, 5 %).
 
-    Empty where that holds for more than half of them: no significant difference among most, as in Table 7.
+    Empty if this holds for more than half of them: no significant difference among most, as in Table 7.
     """
     averages = _averages(found, widths)
     if averages.empty:
@@ -159,7 +159,7 @@ def best(found: pd.DataFrame, widths: Sequence[int]) -> list[str]:
 
 
 def _averages(found: pd.DataFrame, widths: Sequence[int]) -> pd.DataFrame:
-    """Errors averaged over the widths, a row for each draw, a column for each projection that has all widths."""
+    """Errors averaged over the widths: a row for each draw, a column for each projection that has all widths."""
     if found.empty:
         return pd.DataFrame()
     errors = found[found["n_directions"].isin(widths)].groupby(["seed", "projection"])["error"]
@@ -176,7 +176,7 @@ def _table(found: pd.DataFrame, data: Dataset, kernel: str, measure: str) -> Res
 
 
 def _width(width: int, data: Dataset) -> str:
-    """A number of directions, as a multiple of d where it is one."""
+    """A number of directions, written as a multiple of d if it is one."""
     multiple, over = divmod(width, data.X.shape[1])
     return f"{width:,}" if over else f"{multiple}d"
 
@@ -184,7 +184,7 @@ def _width(width: int, data: Dataset) -> str:
 def _regimes(
     found: pd.DataFrame, data: Dataset, kernel: str
 ) -> Iterator[tuple[int, list[int], tuple[list[str], list[str]] | None]]:
-    """The small and the large widths of a set: which of the two, the widths, and the published entry for them."""
+    """The small and the large widths of a set: their index (0 or 1), the widths, and the published entry for them."""
     widths = sorted(set(found["n_directions"])) if len(found) else []
     for part, chosen in enumerate((widths[:2], widths[-2:])):
         multiples = MULTIPLES[-2:] if part else MULTIPLES[:2]
@@ -193,7 +193,7 @@ def _regimes(
 
 
 def _best_table(by_set: dict[str, pd.DataFrame], loaded: Sequence[Dataset], kernel: str) -> ResultTable:
-    """Table 7 of the survey: best methods by error, ours beside the published."""
+    """Table 7 of the survey: best methods by error, ours beside the published ones."""
     lines = []
     for data in loaded:
         found = by_set[data.name]
@@ -213,7 +213,7 @@ def _best_table(by_set: dict[str, pd.DataFrame], loaded: Sequence[Dataset], kern
 
 
 def _best_of(found: pd.DataFrame, widths: Sequence[int]) -> str:
-    """The best methods, and their error over that of independent directions where these were measured."""
+    """The best methods, and their error relative to independent directions if these were measured."""
     means = _averages(found, widths).mean()
     if means.empty:
         return ""
@@ -232,8 +232,8 @@ def _figure(found: pd.DataFrame, dataset: str, kernel: str, path: Path) -> None:
         for projection, style in lines.items():
             over = found[found["projection"] == projection].groupby("n_directions")[name].agg(["mean", "std"]).fillna(0)
             mean, deviation = over["mean"], over["std"]
-            # The band is as wide below the mean as above it on a logarithmic axis, where a difference could be
-            # negative.
+            # On a logarithmic axis the lower edge of the band is as far from the mean as the upper one; mean -
+            # deviation could be negative.
             low = mean**2 / (mean + deviation) if name in _LOGARITHMIC else mean - deviation
             axis.plot(over.index, mean, marker="o", markersize=3, label=projection, **style)
             band = {"color": style["color"], "alpha": 0.6 / (4 + len(lines)), "linewidth": 0}

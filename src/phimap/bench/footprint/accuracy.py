@@ -1,13 +1,13 @@
 """Test accuracy against the bytes and the seconds that features take: ternary, low-precision, Nystroem, Fourier.
 
 Ali, Liao, Couillet (2022), *Random matrices in service of ML footprint: ternary random features with no performance
-loss*, Figures 1, 4, 10 to 12 and 14: a linear model on the features of each method, of more and more components.
-Figures 3 and 5 to 9, along the regularisation, are in `phimap.bench.footprint.regularisation`. Figures 13 and 15 need
-embeddings by trained networks, which no user's file of pixels gives.
+loss*, Figures 1, 4, 10 to 12 and 14: a linear model on the features of each method, for increasing numbers of
+features. Figures 3 and 5 to 9, along the regularisation, are in `phimap.bench.footprint.regularisation`. Figures 13
+and 15 need embeddings by trained networks, which are not available.
 
 The publication has all rows and up to 50,000 features: ``--rows 1000000 --features 500,1000,5000,10000,50000``. The
 default is 20,000 rows and up to 4,096 features. Cov-Type, Census and Fashion-MNIST are read from files that users
-convert (`covtype.npz`, `census.npz`, `fashion_mnist.npz`); those that are not there are passed over.
+convert (`covtype.npz`, `census.npz`, `fashion_mnist.npz`); sets without a file are skipped.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _DIGITS = "MNIST 7-9"
 CONVERTED = {"Cov-Type": "Figures 1 and 12", "Census": "Figure 4", "Fashion-MNIST": "Figure 14"}
 _FIGURES = {"a8a": "Figure 10", "ijcnn1": "Figure 11", **CONVERTED}
 _SETS = ("a8a", "ijcnn1", "adult", "magic04", "skin", _DIGITS)
-#: Linear models: ours, and scikit-learn's by stochastic gradients.
+#: Linear models: our ridge regression, and two of scikit-learn's by stochastic gradients.
 MODELS = ("ridge", "logistic", "svm")
 _LOSSES = {"logistic": "log_loss", "svm": "hinge"}
 # The source's figures compare these methods.
 _COMPARED = ("trf", "lp-rff-1", "lp-rff-8", "nystroem", "nystroem-16", "rff", "orf", "ssf")
-# Penalties among which a fifth of the training rows choose.
+# Penalties, one of which is chosen on a fifth of the training rows.
 _PENALTIES = (1e-6, 1e-5, 1e-4)
-# Rows to train on; more change no ranking.
+# Rows to train on; more do not change the ranking.
 _MOST_ROWS = 20_000
 
 Make = Callable[[Any, int, int], Any]
@@ -61,7 +61,7 @@ def _quantized(bits: int, rounding: str = "stochastic") -> Make:
 
 
 class HalfPrecision:
-    """Features of another map, rounded to float16 and widened again: what two bytes a feature keep."""
+    """Features of another map, rounded to float16 and converted back, as two bytes a feature would store them."""
 
     def __init__(self, feature_map: Any):
         self._feature_map = feature_map
@@ -120,13 +120,13 @@ def run(
     most_rows: int = _MOST_ROWS,
     models: Sequence[str] = MODELS,
 ) -> Iterator[dict[str, Any]]:
-    """Train linear classifiers on every method's features, Gaussian kernel at the median distance.
+    """Train linear classifiers on every method's features, for the Gaussian kernel at the median distance.
 
     Methods are keys of `METHODS`, `models` of `MODELS`. Each of the seeds `draws` also draws at most `most_rows`
-    training and test rows. Nystroem features are left out where there are fewer training rows. `bytes` are those of the
-    features of one row; `seconds` those of drawing the map, mapping the training rows and fitting; `accuracy` is that
-    of the test rows in percent; `error` the mean squared error of the outputs of ridge against targets of -1 and 1
-    (one-hot for more classes) on the test rows, NaN for other models.
+    training and test rows. `bytes` is the size of the features of one row; `seconds` the time of drawing the map,
+    mapping the training rows and fitting; `accuracy` the accuracy on the test rows in percent; `error` the mean squared
+    error of the outputs of ridge against targets of -1 and 1 (one-hot for more classes) on the test rows, NaN for other
+    models.
     """
     _warm_up(methods)
     for draw in draws:
@@ -155,7 +155,7 @@ def run(
 
 
 def _warm_up(methods: Sequence[str]) -> None:
-    """Load what the first fit of each method compiles, so that no draw's time holds it."""
+    """Fit each method once, so that compilation is not part of any draw's time."""
     rows, labels = np.random.default_rng(0).standard_normal((200, 3)).astype(np.float32), np.arange(200) % 2
     for method in methods:
         phi = METHODS[method][1](pm.kernels.Gaussian(), 16, 0)
@@ -165,7 +165,7 @@ def _warm_up(methods: Sequence[str]) -> None:
 def _fit_ridge(
     phi: Any, seed: int, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray
 ) -> tuple[float, float, float]:
-    """Seconds, accuracy and error of a `KernelClassifier`; of plain ridge regression on features that no map gives."""
+    """Seconds, accuracy and error of a `KernelClassifier`; of plain ridge regression for `HalfPrecision`."""
     start = time.perf_counter()
     if isinstance(phi, HalfPrecision):
         classes = np.unique(y)
@@ -173,7 +173,7 @@ def _fit_ridge(
         outputs = fit_predict(phi, X, one_hot, X_test, seed)
         seconds = time.perf_counter() - start
         error = np.square(outputs - (y_test[:, None] == classes)).mean()
-        # One-hot targets of two classes are half of -1 and 1.
+        # Squared errors for one-hot targets of two classes are a quarter of those for targets -1 and 1.
         error *= 4.0 if len(classes) == 2 else 1.0
         return seconds, 100.0 * float(np.mean(classes[outputs.argmax(axis=1)] == y_test)), float(error)
     model = pm.KernelClassifier(phi, standardize=False, random_state=seed).fit(X, y)
@@ -192,7 +192,7 @@ def _fit_gradients(
 
     start = time.perf_counter()
     Z = _dense(phi.fit_transform(X))
-    # Rows of norm about 1, whatever the method.
+    # Scale the rows to norm about 1, for all methods alike.
     scale = 1.0 / float(np.sqrt(np.mean(np.square(Z).sum(axis=1))))
     Z *= scale
     held = len(y) // 5
@@ -217,11 +217,11 @@ def summary(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Measure the sets asked for: means at every width, a figure of each set and model, and the findings."""
+    """Measure the chosen sets: means at every width, a figure of each set and model, and the findings."""
     methods, draws = options.chosen(METHODS), options.seeds(3)
     widths, names = options.widths or WIDTHS, options.sets or (*_SETS, *CONVERTED)
     asked: dict[str, Any] = {"widths": widths, "draws": draws, "most_rows": options.rows or _MOST_ROWS}
-    # Every set is read before the first is measured: a missing file shows at once.
+    # All sets are read before the first is measured, so that a missing file is reported at once.
     loaded, missing = [], []
     for name in names:
         try:
@@ -245,7 +245,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _findings(means: pd.DataFrame, dataset: str, model: str, n_rows: int, draws: int) -> Iterator[Finding]:
-    """Accuracies at the most bytes that all methods which the source compares were measured at, or nearly so."""
+    """Accuracies at the largest number of bytes, or just below, that all methods compared in the source reached."""
     compared = means[means["method"].isin(_COMPARED)]
     if "trf" not in set(compared["method"]):
         return

@@ -1,12 +1,12 @@
-"""Test error of ridge regression along the regularisation: ternary features beside those that they stand in for.
+"""Test error of ridge regression along the regularisation: ternary features beside the features they replace.
 
 Ali, Liao, Couillet (2022), *Random matrices in service of ML footprint: ternary random features with no performance
-loss*, Figures 3 and 5 to 9: 1,024 training and 512 test rows of two classes, of a Gaussian mixture in 512 dimensions
-and of MNIST 7 and 9; the exact Gaussian kernel, Fourier features and ternary ones of five sparsities, at the published
-numbers of features.
+loss*, Figures 3 and 5 to 9: 1,024 training and 512 test rows of two classes, from a Gaussian mixture in 512
+dimensions and from MNIST 7 and 9; the exact Gaussian kernel, Fourier features and ternary features of five
+sparsities, at the published numbers of features.
 
-What differs: of MNIST's columns the 512 of largest variance are taken (the source does not say which), centred and
-scaled to one norm; a mixture of ternary functions, which is not in the source, stands beside them.
+What differs: of MNIST's columns the 512 of largest variance are used (the source does not state its choice), centred,
+with rows scaled to one norm; a mixture of ternary functions, which is not in the source, is added.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ FIGURES = {
     "mixture": {512: 5, 4096: 6, 10_000: 7},
     "MNIST 7-9": {512: 8, 10_000: 9, 50_000: 3},
 }
-#: The exact kernel, and the features that ternary ones stand in for.
+#: The exact kernel, and the features that ternary features replace.
 KERNEL, FOURIER = "kernel", "rff"
 _MIXTURE = "trf-mixture 0.5"
 _ROWS, _TEST_ROWS, _COLUMNS = 1024, 512, 512
-# At this variance d0 of the Gaussian kernel is the 0.39 of Figure 3.
+# Squared norm of the rows, at which d0 of the Gaussian kernel is 0.39, as in Figure 3.
 _TAU = 1.34
 
 
 @dataclass(frozen=True)
 class TwoClasses:
-    """Rows and labels -1 and 1, as many as there are; each draw takes some of them.
+    """All rows, with labels -1 and 1; each draw takes some of them.
 
     Attributes
     ----------
     name : str
     X, y : ndarray
     scaled : bool
-        Rows are of one norm already; others are centred and scaled, since Theorem 1 is for norms that concentrate.
+        Whether norms already concentrate, as Theorem 1 requires; other rows are centred and scaled to one norm.
     """
 
     name: str
@@ -79,12 +79,12 @@ def run(data: TwoClasses, widths: Sequence[int], *, draws: Sequence[int] = range
     """Ridge regression with the exact kernel and on the features of each method; a seed also draws its rows.
 
     `error` is the mean squared error against labels -1 and 1 on the test rows, `wrong` the share of test rows with the
-    wrong sign. `bytes` are those of the features of one row, or of a row of the kernel matrix; `seconds` those of
-    drawing the map, mapping all rows, and their inner products, the same at every regularisation.
+    wrong sign. `bytes` is the size of the features of one row, or of a row of the kernel matrix. `seconds` is the time
+    of drawing the map, mapping all rows, and their inner products, the same at every regularisation.
     """
     rows = np.random.default_rng(0).standard_normal((32, 16)) * (_TAU / 16) ** 0.5
     for phi in _maps(64).values():
-        # The first use of a map compiles, which is in no draw's time.
+        # The first use of a map compiles, which should not be part of any draw's time.
         _products(phi, rows[:16], rows[16:])
     for draw in draws:
         order = np.random.default_rng(draw).permutation(len(data.X))[: _ROWS + _TEST_ROWS]
@@ -109,7 +109,7 @@ def run(data: TwoClasses, widths: Sequence[int], *, draws: Sequence[int] = range
 
 
 def _maps(n_components: int) -> dict[str, Any]:
-    """The maps that are compared, by name."""
+    """The compared maps, by name."""
     kernel = pm.kernels.Gaussian()
     maps: dict[str, Any] = {FOURIER: pm.FourierFeatures(kernel, n_components, projection="gaussian")}
     for sparsity in SPARSITIES:
@@ -118,24 +118,24 @@ def _maps(n_components: int) -> dict[str, Any]:
     return maps
 
 
-#: Measurements of a draw at one width: those of every method at every regularisation.
+#: Number of measurements of a draw at one width: every method at every regularisation.
 STEPS = (1 + len(_maps(1))) * len(REGULARISATION)
 
 
 def _products(phi: Any, X: np.ndarray, X_test: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Inner products (n, n) and (n_test, n) of the features in float32, and the bytes of those of one row."""
+    """Inner products (n, n) and (n_test, n) of the features in float32, and the bytes of the features of one row."""
     Z, Z_test = phi.fit_transform(X.astype(np.float32)), phi.transform(X_test.astype(np.float32))
     K, K_test = (Z.gram(), Z_test.gram(Z)) if isinstance(Z, pm.PackedArray) else (Z @ Z.T, Z_test @ Z.T)
     return K, K_test, Z.nbytes / len(X)
 
 
 def _path(K: np.ndarray, K_test: np.ndarray, y: np.ndarray, y_test: np.ndarray) -> Iterator[dict[str, float]]:
-    """Squared error and share of wrong signs at every regularisation, the features centred."""
+    """Squared error and share of wrong signs at every regularisation, for centred features."""
     means, mean = K.mean(axis=0), K.mean()
     values, vectors = np.linalg.eigh(K - means - means[:, None] + mean)
     weights = vectors.T @ (y - y.mean())
     projected = (K_test - K_test.mean(axis=1, keepdims=True) - means + mean) @ vectors
-    # The constant vector, which is centred away.
+    # Omit the constant vector, whose eigenvalue is 0 after centring.
     kept = values > len(y) * np.finfo(np.float32).eps * values[-1]
     for regularisation in REGULARISATION:
         outputs = y.mean() + projected[:, kept] @ (weights[kept] / (values[kept] + regularisation))
@@ -144,12 +144,12 @@ def _path(K: np.ndarray, K_test: np.ndarray, y: np.ndarray, y_test: np.ndarray) 
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Measure the sets asked for, at the published widths or those asked for: tables, figures and findings."""
+    """Measure the chosen sets, at the published or chosen widths: tables, figures and findings."""
     draws, names = options.seeds(5), options.sets or tuple(FIGURES)
     for name in names:
         if name not in (*FIGURES, "digits"):
             raise ValueError(f"--sets must be among {', '.join(FIGURES)}, digits, got {name!r}.")
-    # Every set is read before the first is measured: a missing file shows at once.
+    # All sets are read before the first is measured, so that a missing file is reported at once.
     loaded = [_load(name, options) for name in names]
     parts = []
     for data in loaded:
@@ -178,7 +178,7 @@ def _load(name: str, options: BenchOptions) -> TwoClasses:
 
 
 def _finding(found: pd.DataFrame, dataset: str, width: int) -> Finding:
-    """The least error along the regularisation, of the exact kernel, of Fourier features, and of all sparsities."""
+    """The smallest error along the regularisation, of the exact kernel, of Fourier features, and of all sparsities."""
     least, draws = means(found).min(axis=1), found["seed"].nunique()
     ternary = least[[f"trf {sparsity}" for sparsity in SPARSITIES]]
     figure = FIGURES.get(dataset, {}).get(width)
@@ -193,7 +193,7 @@ def _finding(found: pd.DataFrame, dataset: str, width: int) -> Finding:
 
 
 def _table(found: pd.DataFrame, dataset: str, width: int) -> ResultTable:
-    """Mean errors, a line for each method, a column for each regularisation, the least, and the mean costs."""
+    """Mean errors, a line for each method, a column for each regularisation, the smallest error, and mean costs."""
     paths = means(found)
     frame = paths.rename(columns="{:g}".format).assign(least=paths.min(axis=1))
     formats = dict.fromkeys(frame, ".4f") | {"bytes": ".0f", "seconds": ".2f"}
@@ -208,7 +208,7 @@ def means(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def _figure(found: pd.DataFrame, title: str, path: Path) -> None:
-    """Squared test error along the regularisation, a line for each method; 0 left of the smallest other."""
+    """Squared test error along the regularisation, a line for each method; 0 is left of the smallest positive value."""
     drawn, ((axis,),) = panels(6.4, 4.8)
     for number, (method, errors) in enumerate(means(found).iterrows()):
         style: dict[str, Any] = {"color": "k", "linewidth": 2} if method == KERNEL else {"color": f"C{number - 1}"}

@@ -2,13 +2,13 @@
 
 Zandieh, Han, Avron, Shoham, Kim, Shin (2021), *Scaling neural tangent kernels via sketching and random features*,
 Equations 18 to 20: the recursion of the tangent kernel for any activation, with its dual functions. The publication
-has no experiment on others than the ReLU. Here: relative Frobenius errors of `NTKFeatures` and `NTKSketch` on rows of
-norm 1, and that of the mean gradient kernel of finite networks, whose distance from the kernel shrinks with the width
-and with the number of networks.
+has no experiment on activations other than the ReLU. Here: relative Frobenius errors of `NTKFeatures` and `NTKSketch`
+on rows of norm 1, and of the mean gradient kernel of finite networks, whose error decreases with the width and the
+number of networks.
 
-By default 1,000 rows, 8,192 features and one draw; 20 networks of width 1,024 on 8 of the rows. ``--kernels`` names
-the activations, ``--features`` the widths of maps and networks: ``--methods networks --features 8192`` takes minutes
-an activation and some 2 GB.
+The default is 1,000 rows, 8,192 features and one draw; and 20 networks of width 1,024 on 8 of the rows. ``--kernels``
+names the activations, ``--features`` the widths of maps and networks: ``--methods networks --features 8192`` takes
+minutes an activation and about 2 GB.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ METHODS = (*MAPS, "networks")
 WIDTH, ROWS, DRAWS = 8192, 1000, 1
 NETWORK_WIDTH, NETWORK_ROWS, NETWORKS = 1024, 8, 20
 PAPER = "Zandieh et al. (2021)"
-# Slopes are central differences, which err by less than float32 does.
+# Step of central differences for slopes, whose error is below the rounding of float32.
 _STEP = 1e-4
 
 
 def network_kernel(X: np.ndarray, depth: int, activation: str, width: int, seeds: Sequence[int]) -> np.ndarray:
     """Mean gradient inner products (n, n) of networks ``v . h_L``, ``h_l = (c / width)^(1/2) sigma(W_l h_(l-1))``.
 
-    All numbers of v and W_l are independent standard Gaussians, and the gradient is taken with respect to all of them.
+    All entries of v and W_l are independent standard Gaussians, and the gradient is with respect to all of them.
     Products are in float32, sums over networks in float64.
     """
     gain = (tangent_layer(activation).gain / width) ** 0.5
@@ -82,11 +82,11 @@ def run(
     draws: Sequence[int] = range(DRAWS),
     networks: Sequence[int] = range(NETWORKS),
 ) -> Iterator[dict[str, Any]]:
-    """Measure the methods on rows of a set, which are drawn and divided by their norms; `networks` are their seeds.
+    """Measure the methods on random rows of a set, divided by their norms; `networks` are the seeds of the networks.
 
-    `width` is the number of features of a map, of units of each layer of a network; `draws` the number of networks that
-    the mean is of, 1 for maps. `error` is the relative Frobenius error, and `ratio` the factor of the exact kernel that
-    is nearest to the estimate, 1 without a bias in scale.
+    `width` is the number of features of a map, or of units in each layer of a network. `draws` is the number of
+    networks in the mean, 1 for maps. `error` is the relative Frobenius error. `ratio` is the least-squares factor
+    between the estimate and the exact kernel, 1 if the scale is unbiased.
     """
     rows = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))[:n_rows]], False).astype(np.float64)
     for activation in activations:
@@ -120,7 +120,7 @@ def run(
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """A table of errors and ratios, and each of them as a finding."""
+    """A table of errors and ratios, and a finding for each line."""
     activations = list(options.kernels or ACTIVATIONS)
     for activation in activations:
         tangent_layer(activation)

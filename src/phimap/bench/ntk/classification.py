@@ -1,18 +1,19 @@
 """Accuracy of neural tangent kernels, of their features and of other classifiers on the UCI collection.
 
 Han, Avron, Shoham, Kim, Shin (2021), *Random features for the neural tangent kernel*, Section 5.2 and Table 1: on each
-set hyper-parameters are chosen on the collection's tuning partition, and the accuracy is the mean over its four
-test splits. Kernels and features serve support vector machines; of features the number is tuned as well, 10 to 100 for
-at most 600 rows and 20 to 200 for more. P90 and P95 are the shares of sets where a method reaches 90 and 95 % of the
-best one's accuracy, PMA is the mean of its share of the best accuracy. ``"default"`` is `phimap.KernelClassifier` with
-default settings: what it chooses, it chooses on the training rows of each split. ``"network"`` is scikit-learn's
-perceptron of the publication's depths and widths.
+set, hyper-parameters are chosen on the collection's tuning partition, and the accuracy is the mean over its four test
+splits. Kernels and features are used by support vector machines; the number of features is tuned as well, 10 to 100
+for at most 600 rows and 20 to 200 for more. P90 and P95 are the shares of sets on which a method reaches 90 and 95 %
+of the best method's accuracy, PMA is its mean share of the best accuracy. ``"default"`` is
+`phimap.KernelClassifier` with default settings, which makes its choices on the training rows of each split.
+``"network"`` is scikit-learn's perceptron with the publication's depths and widths.
 
 The publication has 90 sets of at most 5,000 rows: ``--rows 5000``; the default is the sets of at most 300 rows.
 
-What differs: the cost is searched among every third of the publication's powers of two; the bandwidth of the Gaussian
-kernel among multiples of the median distance and the degree of the polynomial one among 1 to 3, which the publication
-does not state; the network has a fixed first step size in place of a cosine schedule, and is fitted if it is named.
+What differs: only every third of the publication's powers of two is tried as a cost. The length scale of the Gaussian
+kernel is chosen among multiples of the median distance, and the degree of the polynomial kernel among 1 to 3; the
+publication does not state its choices. The network has a fixed initial step size in place of a cosine schedule, and is
+fitted only if it is named.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ from phimap.kernels import NTK, Gaussian, Polynomial
 from phimap.learn.search.families import median_length_scale
 
 DEPTHS = (1, 2, 3, 4, 5)
-#: Costs of support vector machines; the publication has every power from 2^-19 to 2^20.
+#: Costs of support vector machines; the publication uses every power from 2^-19 to 2^20.
 COSTS = tuple(2.0**power for power in range(-19, 21, 3))
-#: Multiples of the median distance that the Gaussian kernel is tried with.
+#: Length scales of the Gaussian kernel, in multiples of the median distance.
 LENGTH_SCALES = (0.5, 1.0, 2.0)
 DEGREES = (1, 2, 3)
 #: Sizes of ensembles, and widths of networks.
@@ -78,11 +79,11 @@ _NAMES = {
     "default": "our KernelClassifier with defaults",
 }
 _SCALE_ROWS = 1000
-# Rows of a set; the tuned fits of larger ones take minutes.
+# Default for the largest number of rows of a set; tuned fits of larger sets take minutes.
 _MOST_ROWS = 300
-# Up to so many rows the tenths of 100 are the numbers of features, beyond it those of 200.
+# For up to this many rows the numbers of features are the tenths of 100, for more rows the tenths of 200.
 _FEW_ROWS = 600
-# Steps of a support vector machine, or ten a row: those of a large cost on classes that overlap do not end.
+# Iterations of a support vector machine, or ten a row: with a large cost and overlapping classes it may not converge.
 _MOST_STEPS = 10_000
 
 
@@ -97,9 +98,9 @@ def run(
     """Tune and test every method on one set.
 
     Methods are ``"default"``, those of `CLASSIFIERS` and `KERNELS`, and keys of `phimap.bench.ntk.methods.METHODS`.
-    Networks and tangent kernels have one of the `depths`, features one of the `widths`; None are those of the
-    publication. `choice` are the hyper-parameters chosen, empty for the default classifier; `validation` and `accuracy`
-    are accuracies on the tuning partition and over the four test splits, in percent.
+    Networks and tangent kernels are tuned over `depths`, features also over `widths`; None takes the widths of the
+    publication. `choice` describes the hyper-parameters chosen, empty for the default classifier; `validation` and
+    `accuracy` are accuracies on the tuning partition and over the four test splits, in percent.
     """
     widths = widths or [part * (10 if len(data.X) <= _FEW_ROWS else 20) for part in range(1, 11)]
     for method in methods:
@@ -112,7 +113,7 @@ def run(
             if inputs is settled:
                 continue
             accuracy = _accuracy(model, inputs, data.y, ~data.validation, data.validation)
-            # No multiplier at its bound: a larger cost has the same solution.
+            # If no multiplier is at its bound, a larger cost has the same solution, so larger costs are skipped.
             if isinstance(model, SVC) and np.abs(np.asarray(model.dual_coef_)).max() < model.C:
                 settled = inputs
             # The first of equals is taken, which is the most regularised one.
@@ -131,7 +132,7 @@ def _row(data: Partitioned, method: str, choice: str, validation: float, accurac
 
 
 def _default(data: Partitioned, seed: int) -> dict[str, Any]:
-    """The classifier with default settings, fitted anew for every split."""
+    """The classifier with default settings, fitted again for every split."""
 
     def accuracy(held: np.ndarray) -> float:
         model = pm.KernelClassifier(random_state=seed).fit(data.X[~held], data.y[~held])
@@ -144,7 +145,7 @@ def _default(data: Partitioned, seed: int) -> dict[str, Any]:
 def _candidates(
     method: str, data: Partitioned, depths: Sequence[int], widths: Sequence[int], seed: int
 ) -> Iterator[tuple[str, Any, np.ndarray]]:
-    """What is tried of a method: its words, a classifier, and what this takes, rows or the kernel matrix (n, n)."""
+    """The candidates of a method: description, classifier, and its inputs, rows or the kernel matrix (n, n)."""
     if method in CLASSIFIERS:
         yield from ((choice, model, data.X) for choice, model in _classifiers(method, len(data.X), depths, seed))
         return
@@ -156,7 +157,7 @@ def _candidates(
 
 def _classifiers(method: str, n_rows: int, depths: Sequence[int], seed: int) -> Iterator[tuple[str, Any]]:
     if method == "neighbours":
-        # Half of the rows are those of training on the tuning partition.
+        # On the tuning partition, half of the rows are training rows.
         yield from ((f"k = {k}", KNeighborsClassifier(k)) for k in range(1, min(20, n_rows // 4) + 1))
     elif method == "network":
         for depth, width in product(depths, NETWORK_WIDTHS):
@@ -170,7 +171,7 @@ def _classifiers(method: str, n_rows: int, depths: Sequence[int], seed: int) -> 
 def _matrices(
     method: str, X: np.ndarray, depths: Sequence[int], widths: Sequence[int], seed: int
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Kernel matrices (n, n) of all rows, exact ones or of features: neither looks at labels."""
+    """Kernel matrices (n, n) of all rows, exact or from features; neither depends on labels."""
     scales = [multiple * median_length_scale(X[:_SCALE_ROWS]) for multiple in LENGTH_SCALES]
     if method == "rbf":
         yield from ((f"length scale {scale:.3g}", Gaussian(scale)(X)) for scale in scales)
@@ -191,13 +192,13 @@ def _matrices(
             try:
                 Z = phi.fit(X).transform(X)
             except ValueError:
-                # Some maps need a width of their own at least.
+                # Some maps have a minimum number of features.
                 continue
             yield f"{words}, m = {width}", Z @ Z.T
 
 
 def _accuracy(model: Any, inputs: np.ndarray, y: np.ndarray, train: np.ndarray, held: np.ndarray) -> float:
-    """Accuracy in percent on the rows `held` after a fit to those of `train`."""
+    """Accuracy in percent on the rows `held` after a fit to the rows `train`."""
     pairwise = isinstance(model, SVC)
     columns = train if pairwise else slice(None)
     with warnings.catch_warnings():
@@ -207,7 +208,7 @@ def _accuracy(model: Any, inputs: np.ndarray, y: np.ndarray, train: np.ndarray, 
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Tune and test the methods asked for: the table of the paper, ours and the published one."""
+    """Tune and test the chosen methods: the table of the paper, ours and the published one."""
     methods = options.chosen(("default", *CLASSIFIERS, *KERNELS, *MAPS)) if options.methods else list(CHOSEN)
     names, most = list(options.sets) if options.sets else None, options.rows or _MOST_ROWS
     loaded = load_collection(options.data, names, most)

@@ -1,9 +1,9 @@
 """The normalised function of the neural tangent kernel, depth by depth, and its polynomial of degree 8.
 
 Zandieh, Han, Avron, Shoham, Kim, Shin (2021), *Scaling neural tangent kernels via sketching and random features*,
-Section 2, Figure 1 and Remark 1: the tangent kernel of rectified units is ``|x||y| K_L(a)`` in the cosine ``a``. On the
-left ``K_L(a) / (L + 1)`` for L = 2, 4, 8, 16, 32; on the right the polynomial of degree 8 for L = 3. Nothing is drawn
-at random, and nothing is smaller than in the publication.
+Section 2, Figure 1 and Remark 1: the tangent kernel of rectified units is ``|x||y| K_L(a)`` in the cosine ``a``. The
+left panel shows ``K_L(a) / (L + 1)`` for L = 2, 4, 8, 16, 32, the right panel the polynomial of degree 8 for L = 3.
+Nothing is random, and all sizes are those of the publication.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def measure(depth: int) -> dict[str, Any]:
 def fit_errors() -> tuple[float, float]:
     """Root mean square and largest error of the polynomial over [-1, 1], in units of K(1) = L + 1.
 
-    The polynomial is that of `phimap.NTKSketch`: of least squares over Chebyshev nodes, no coefficient negative.
+    It is the polynomial of `phimap.NTKSketch`: least squares over Chebyshev nodes with nonnegative coefficients.
     """
     kappa = NTK(FITTED_DEPTH).kappa
     polynomial = np.polynomial.polynomial.polyval(COSINES, fitted_coefficients(kappa, DEGREE))
@@ -48,7 +48,7 @@ def fit_errors() -> tuple[float, float]:
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Tables of both sides of the figure, and the figure."""
+    """Tables of both panels of the figure, and the figure."""
     depths = options.depths or DEPTHS
     found = pd.DataFrame([measure(depth) for depth in depths])
     rms, largest = fit_errors()

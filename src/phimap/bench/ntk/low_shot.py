@@ -1,19 +1,19 @@
-"""Accuracy from five labels of each class, on embeddings that a network trained elsewhere gives.
+"""Accuracy with five labels of each class, on embeddings from a network that was trained on other data.
 
 Han, Avron, Shoham, Kim, Shin (2021), *Random features for the neural tangent kernel*, Appendix D, Table 3 and Figure 4:
-rows are embeddings of images, of dimension 512 from the last layer but one of a pretrained ResNet18; five random
-training rows of each class have labels, all test rows judge. Random features of depth 2 and 4,000 components are
-divided by their norms and serve a linear classifier; kernels serve support vector machines; five other classifiers
-stand beside them. As there, each method has the setting whose mean accuracy over all draws is best, on the test rows.
+rows are embeddings of images, of dimension 512, from the last layer but one of a pretrained ResNet18. Five random
+training rows of each class have labels; the accuracy is that on all test rows. Random features of depth 2 with 4,000
+components are divided by their norms and used by a linear classifier; kernels are used by support vector machines;
+five other classifiers are compared. As in the source, each method has the setting with the best mean accuracy over
+all draws, on the test rows.
 
-Embeddings are read from `embeddings.npz`, which users make with a network of theirs: no network comes with the library.
-Without the file the pixels of digits take their place (``--sets MNIST``: those of MNIST); no figure is published for
-them.
+Embeddings are read from `embeddings.npz`, which users make with their own network, as the library has none. Without
+the file, the pixels of digits are used (``--sets MNIST``: those of MNIST), for which no figures are published.
 
 What differs: ten draws of the training rows for every set, where the publication has 50 for CIFAR-10 and VOC07
-(``--repeats 50``), and at most 10,000 test rows, the first ones (``--rows`` changes that); linear classifiers are
-logistic regressions with a penalty from a grid, fitted to the end, in place of 500 epochs of stochastic gradients at 12
-settings; the sketch has half of the width, where the publication tunes its share.
+(``--repeats 50``). At most 10,000 test rows are used, the first ones (``--rows`` changes this). Linear classifiers are
+logistic regressions with a penalty from a grid, fitted to convergence, in place of 500 epochs of stochastic gradients
+at 12 settings. The sketch has half of the width, where the publication tunes its share.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from phimap.kernels import NTK, Gaussian
 
 FILE = "embeddings.npz"
 DEPTH, SHOTS, WIDTH, MOST_ROWS = 2, 5, 4000, 10_000
-#: Penalties of logistic regression, and costs of support vector machines, on features of norm 1 and kernels of diagonal
-#: of order 1.
+#: Penalties of logistic regression, and costs of support vector machines, on features of norm 1 and kernels whose
+#: diagonal is of order 1.
 COSTS = tuple(10.0**power for power in range(-2, 5))
 ENSEMBLES, NEIGHBOURS = (50, 100, 200, 500), (1, 2, 3, 5, 10)
 RANDOM = ("rff", "published-countsketch", "published-gibbs", "features")
@@ -70,12 +70,12 @@ PUBLISHED = {
 
 
 def load_embeddings(folder: Any, names: Sequence[str] | None, seed: int) -> list[Dataset]:
-    """Sets of the file of embeddings, rows in float32; those that need no such file where it is not there.
+    """The named sets, rows in float32, from the file of embeddings or `SETS`; by default all in the file, else digits.
 
     Raises
     ------
     DataError
-        If a set of the file is named and the file is not there, or does not hold it.
+        If a set of the file is named and the file does not exist, or does not hold the set.
     """
     known = [name for name in names or () if name not in SETS]
     found = [load(name, folder, seed) for name in names or () if name in SETS]
@@ -107,7 +107,7 @@ def run(
     """Fit every setting of every method to `SHOTS` rows of each class, drawn by the seeds `draws`.
 
     Methods are those of `METHODS`; random features have each of the `widths`, and `width` is 0 for other methods.
-    `n_rows` have labels; `accuracy` is that of the test rows in percent.
+    `n_rows` is the number of labelled rows; `accuracy` is the accuracy on the test rows in percent.
     """
     X_test, y_test = data.X_test[:most_rows], data.y_test[:most_rows]
     for draw in draws:
@@ -137,14 +137,14 @@ def run(
 def _prepared(
     method: str, X: np.ndarray, X_test: np.ndarray, depth: int, width: int, seed: int
 ) -> tuple[tuple[np.ndarray, np.ndarray], Iterator[tuple[str, Any]]]:
-    """What a method takes of the training and of the test rows, and its settings with a classifier each."""
+    """The training and test inputs of a method, and its settings with a classifier for each."""
     if method in RANDOM:
         phi = make_pipeline(_feature_map(method, X, depth, width, seed), Normalizer())
         return (np.asarray(phi.fit_transform(X)), np.asarray(phi.transform(X_test))), _each(
             LogisticRegression, COSTS, max_iter=1000
         )
     if method in ("rbf", "ntk"):
-        # The publication's first width, gamma = 1 / d on columns of variance 1, for rows of any scale.
+        # The publication's first length scale, gamma = 1 / d on columns of variance 1, for rows of any scale.
         kernel = NTK(depth) if method == "ntk" else Gaussian(_scale(X))
         K, K_test = kernel(X.astype(np.float64)), kernel(X_test.astype(np.float64), X.astype(np.float64))
         unit = float(K.trace()) / len(K) or 1.0
@@ -175,12 +175,12 @@ def _feature_map(method: str, X: np.ndarray, depth: int, width: int, seed: int) 
 
 
 def best(found: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the setting whose mean accuracy is best, of one method at one width on one set."""
+    """The rows of the setting with the best mean accuracy, for one method at one width on one set."""
     return found[found["setting"] == found.groupby("setting", sort=False)["accuracy"].mean().idxmax()]
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Fit the methods asked for: a table and a figure of each set."""
+    """Fit the chosen methods: a table and a figure of each set."""
     draws, methods = options.seeds(10), options.chosen(METHODS)
     depth, widths = (options.depths or (DEPTH,))[0], sorted(options.widths or (WIDTH,))
     asked: dict[str, Any] = {"depth": depth, "widths": widths, "draws": draws, "most_rows": options.rows or MOST_ROWS}
@@ -217,7 +217,7 @@ def _table(dataset: str, chosen: pd.DataFrame, depth: int) -> ResultTable:
 
 
 def _findings(dataset: str, chosen: pd.DataFrame, depth: int) -> Iterator[Finding]:
-    """Accuracies beside Table 3; of the widths the one that is nearest to the publication's."""
+    """Accuracies beside Table 3, at the width nearest to the publication's."""
     nearest = min(set(chosen["width"]) - {0} or {0}, key=lambda width: abs(width - WIDTH))
     for one in chosen[chosen["width"].isin([0, nearest])].itertuples():
         compared = dataset in PUBLISHED_SETS and one.method in PUBLISHED
@@ -231,7 +231,7 @@ def _findings(dataset: str, chosen: pd.DataFrame, depth: int) -> Iterator[Findin
 
 
 def _figure(dataset: str, chosen: pd.DataFrame, path: Path) -> None:
-    """Accuracy against the number of features, those of methods without any across: Figure 4."""
+    """Accuracy against the number of features, as in Figure 4; methods without features are horizontal lines."""
     figure, ((axis,),) = panels(6.4, 4.4)
     for method, style in styles(chosen["method"]).items():
         points = chosen[chosen["method"] == method]

@@ -1,8 +1,8 @@
-"""Accuracy of neural tangent maps on MNIST against their width and their time.
+"""Accuracy of neural tangent maps on MNIST against their number of features and their time.
 
 Zandieh, Han, Avron, Shoham, Kim, Shin (2021), *Scaling neural tangent kernels via sketching and random features*,
-Section 5.1 and Figure 2a: one-hot targets of mean zero, ridge regression with the regularisation of best validation,
-depth 1; gradient features and, on a subset, the exact kernel beside them.
+Section 5.1 and Figure 2a: one-hot targets of mean zero, ridge regression with the best regularisation on validation
+rows, depth 1. Compared are gradient features and, on a subset, the exact kernel.
 
 The publication has all 60,000 training rows: ``--rows 60000``; the default is 10,000.
 """
@@ -38,7 +38,7 @@ _PUBLISHED = {
     "gradient": "worst of the three",
 }
 _ALL_ROWS, _MOST_ROWS = 60_000, 10_000
-# The kernel of more rows takes minutes to factorise.
+# Factorising the kernel matrix of more rows takes minutes.
 _EXACT_ROWS = 5000
 
 
@@ -53,9 +53,9 @@ def run(
 ) -> Iterator[dict[str, Any]]:
     """Fit every method at every width to at most `n_rows` rows, which the seeds `draws` choose.
 
-    Methods are keys of `METHODS`, or ``"exact"``, which is fitted to at most 5,000 rows; where it is asked for, every
-    method is fitted to those rows as well. `n_components` is 0 for the exact kernel; `accuracy` is that of the test
-    rows in percent; `seconds` are those of fit and prediction.
+    Methods are keys of `METHODS`, or ``"exact"``, which is fitted to at most 5,000 rows; if it is among the methods,
+    every method is fitted to these rows as well. `n_components` is 0 for the exact kernel; `accuracy` is the accuracy
+    on the test rows in percent; `seconds` is the time of fit and prediction.
     """
     available = min(n_rows or len(data.X), len(data.X))
     sizes = sorted({min(available, _EXACT_ROWS), available}) if "exact" in methods else [available]
@@ -80,7 +80,7 @@ def run(
 
 
 def _exact_labels(kernel: NTK, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> np.ndarray:
-    # The learner's scaling: the columns' means are taken, and one factor, which the kernel turns into another one.
+    # The same scaling as the learner's, except for its single factor, which only rescales this homogeneous kernel.
     centre = X.mean(axis=0, dtype=np.float64)
     classes = np.unique(y)
     one_hot = (y[:, None] == classes).astype(np.float64)
@@ -103,7 +103,7 @@ def _measurement(
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Fit the methods asked for: a table of accuracies and seconds for each set, depth and number of rows."""
+    """Fit the chosen methods: a table of accuracies and seconds for each set, depth and number of rows."""
     draws = options.seeds(1)
     methods = options.chosen((*METHODS, "exact")) if options.methods else list(CHOSEN)
     asked: dict[str, Any] = {"depths": options.depths or (1,), "widths": options.widths or WIDTHS}
@@ -124,7 +124,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _findings(found: pd.DataFrame) -> Iterator[Finding]:
-    """Accuracy of each method at the most features."""
+    """Accuracy of each method with the most features."""
     for method, of_method in found.groupby("method", sort=False):
         width, n_rows = of_method["n_components"].max(), of_method["n_rows"].iloc[0]
         size = f"{n_rows:,} training rows" + (f", m = {width:,}" if width else "")

@@ -5,12 +5,12 @@ Section 5.3 and Table 2: 8,192 features, mean squared error in original units ov
 whole regression. Han et al. (2021), Table 2, is the same with 10,000 features.
 
 The default is 10,000 rows of each set and 8,192 features: ``--rows 500000`` takes all rows, ``--features 10000`` the
-second width. Exact kernels are fitted to at most 5,000 rows, and the other methods there as well. Of the sets of the
-papers, protein and four large ones that users convert (`uci_large.npz`), those that are not there are passed over.
+second width. Exact kernels are fitted to at most 5,000 rows, and the other methods to these rows as well. The sets of
+the papers are protein and four large ones that users convert (`uci_large.npz`); missing ones are skipped.
 
 What differs: columns are standardised on the training rows of each fold for every set, while the authors' code only
-centres CT slices. As there, the folds of the papers' sets are consecutive rows: of CT slices, whose rows are sorted by
-patient, each fold then has other patients. The papers count fewer rows than the files have, without saying why.
+centres CT slices. As in their code, the folds of the papers' sets are consecutive rows; CT slices is sorted by patient,
+so each of its folds has other patients. The papers count fewer rows than the files have, without stating why.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from phimap.learn.search.families import median_length_scale
 WIDTH = 8192
 FOLDS = 4
 CHOSEN = ("rbf", "rff", "ntk", "published", "published-gibbs", "sketch", "features")
-#: Rows of each set of the papers, as they count them.
+#: Number of rows of each set, according to the papers.
 PUBLISHED_ROWS = {
     "MillionSongs": 467_315,
     "WorkLoads": 179_585,
@@ -44,7 +44,7 @@ PUBLISHED_ROWS = {
     "protein": 39_617,
     "SuperConduct": 19_077,
 }
-#: Published mean squared errors and seconds of the papers' machines: by paper and width, set and method.
+#: Published mean squared errors and seconds on the papers' machines: by paper and width, set and method.
 PUBLISHED = {
     ("Zandieh et al. (2021)", 8192): {
         "MillionSongs": {"rff": (109.5, 231), "published": (94.27, 95), "sketch": (92.83, 36)},
@@ -87,7 +87,7 @@ PUBLISHED = {
         },
     },
 }
-#: What the tables of the papers call the methods; those that they do not have are ours.
+#: Names of the methods in the tables of the papers; those with "our" are not in the papers.
 _NAMES = {
     "rbf": "RBF kernel",
     "rff": "RFF",
@@ -99,7 +99,7 @@ _NAMES = {
     "features": "our NTKFeatures",
 }
 _MOST_ROWS = 10_000
-# The kernel of more rows takes minutes to factorise.
+# Factorising the kernel matrix of more rows takes minutes.
 _EXACT_ROWS = 5000
 _SCALE_ROWS = 1000
 
@@ -116,11 +116,11 @@ def run(
 ) -> Iterator[dict[str, Any]]:
     """Fit every method in every fold, with `width` features.
 
-    Where an exact kernel is asked for and the rows are more than 5,000, all is done on 5,000 of them as well, and the
-    exact kernels there alone. Methods are ``"rbf"``, ``"rff"``, ``"ntk"`` or those of the error's experiment. The seed
-    is that of the folds and of the maps. Folds of the papers' sets are consecutive rows, of others random ones. `depth`
-    is 0 for kernels without one; `n_rows` are those of the set, training and test; `seconds` are those of features, fit
-    and prediction.
+    If an exact kernel is among the methods and there are more than 5,000 rows, all methods are also fitted to 5,000 of
+    the rows, and exact kernels only to these. Methods are ``"rbf"``, ``"rff"``, ``"ntk"`` or keys of
+    `phimap.bench.ntk.methods.METHODS`. The seed draws the folds and the maps. Folds of the papers' sets are consecutive
+    rows, those of other sets are random. `depth` is 0 for kernels without a depth; `n_rows` is the number of training
+    and test rows together; `seconds` is the time of features, fit and prediction.
     """
     order = np.random.default_rng(seed).permutation(len(X))
     consecutive = name in PUBLISHED_ROWS
@@ -156,7 +156,7 @@ def _predict(
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Fit the methods asked for: a table for each set and number of rows, with the published figures."""
+    """Fit the chosen methods: a table for each set and number of rows, with the published figures."""
     methods = options.chosen(("rbf", "rff", "ntk", *MAPS)) if options.methods else list(CHOSEN)
     depths, width = options.depths or (1,), (options.widths or [WIDTH])[0]
     loaded, missing = {}, []
@@ -190,7 +190,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _findings(found: pd.DataFrame, width: int) -> Iterator[Finding]:
-    """Errors beside both tables, of each method at the most rows that it was fitted to and the least depth."""
+    """Errors beside both tables, for each method with the most rows it was fitted to and the smallest depth."""
     for (paper, m), by_set in PUBLISHED.items():
         for (name, method), of_method in found.groupby(["dataset", "method"], sort=False):
             published = by_set.get(name, {}).get(method)

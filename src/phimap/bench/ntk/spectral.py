@@ -26,7 +26,7 @@ from phimap.bench.options import BenchOptions
 WIDTHS = (100, 250, 500, 1000)
 ALPHA = 1e-4
 ROWS = 1000
-#: Figure 1 is a plot, and the text states no number of it.
+#: Figure 1 is a plot without numbers.
 PUBLISHED = "Gibbs below Gaussian on every set (a plot)"
 #: Options of the rectified features by the name of the method.
 METHODS = {
@@ -48,7 +48,7 @@ def run(
 ) -> Iterator[dict[str, Any]]:
     """Measure the methods, keys of `METHODS`, with `widths` rectified features on the first rows of a set.
 
-    `delta` is the least eps of the spectral approximation.
+    `delta` is the smallest epsilon for which the spectral approximation holds.
     """
     X = data.X[:n_rows].astype(float)
     for method in methods:
@@ -62,7 +62,7 @@ def run(
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Measure the sets asked for: a table of condition numbers of each."""
+    """Measure the chosen sets: a table of condition numbers for each."""
     draws, methods, widths = options.seeds(5), options.chosen(METHODS), options.widths or WIDTHS
     loaded = [load(name, options.data, options.seed) for name in options.sets or ("magic04", "letter", "MNIST")]
     by_set = {}

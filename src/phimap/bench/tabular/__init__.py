@@ -1,1 +1,1 @@
-"""Regression and classification of tables, ours beside boosting, nearest neighbours and exact kernel methods."""
+"""Regression and classification of tables: our learners, boosting, nearest neighbours and exact kernel methods."""

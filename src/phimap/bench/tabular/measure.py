@@ -1,4 +1,4 @@
-"""Fits of methods to tables, one by one, and the file that keeps them."""
+"""Fits of methods to tables, one by one, and the file that stores them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from phimap.bench.tabular.tables import TabularSet
 from phimap.comparison.measure import attempt, machine, software
 from phimap.comparison.methods import Method
 
-#: What is kept of a fit, in this order. `split` is the seed of the permutation; `most_rows` the number of rows that the
-#: table was cut to, or None; `error` the root mean squared error over the standard deviation of the test targets, or
-#: the share of wrong labels. Seconds of the fit are by the clock, and added up over cores; `memory` are the bytes by
-#: which resident memory rose in the fit, None where the system does not count them.
+#: Values stored of a fit, in this order. `split` is the seed of the permutation; `most_rows` the number of rows to
+#: which the table was cut, or None; `error` the root mean squared error over the standard deviation of the test
+#: targets, or the share of wrong labels. `seconds` of the fit is elapsed time, `processor_seconds` the sum over cores;
+#: `memory` is the increase of resident memory during the fit in bytes, None if the system does not measure it.
 COLUMNS = (
     *("dataset", "task", "method", "split", "width", "most_rows", "n_rows", "n_test", "n_columns", "error"),
     *("seconds", "processor_seconds", "predict_seconds", "memory", "date", "machine", "software"),
@@ -31,19 +31,19 @@ Fit = Mapping[str, Any]
 
 
 class Store:
-    """Fits, and a file with a line for each (JSON) that is whole at any moment.
+    """Fits, stored in a file with one line for each (JSON), which is replaced as a whole at every change.
 
-    One run writes a file at a time; several runs take a file each.
+    Only one run may write a file at a time; concurrent runs need a file each.
 
     Parameters
     ----------
     path : path-like or None
-        None keeps them in memory alone.
+        None keeps the fits in memory only.
 
     Raises
     ------
     DataError
-        If the file is there and holds something else.
+        If the file exists and holds something else.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None):
@@ -52,7 +52,7 @@ class Store:
         self.found: dict[tuple[Any, ...], Fit] = {tuple(one[name] for name in _KEY): one for one in known}
 
     def add(self, fit: Fit) -> None:
-        """Keep one more, in the file, too."""
+        """Add a fit, also to the file."""
         self.found[tuple(fit[name] for name in _KEY)] = fit
         if self.path is not None:
             lines = "".join(json.dumps(one) + "\n" for one in self.found.values())
@@ -60,7 +60,7 @@ class Store:
 
 
 def read(path: str | os.PathLike[str]) -> list[Fit]:
-    """Fits of a file."""
+    """The fits stored in a file."""
     found = []
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
         try:
@@ -93,14 +93,14 @@ def run(
         Keys of `known`.
     splits : sequence of int
     store : Store
-        Takes each fit when it is made.
+        Receives each new fit.
     width : int
         Number of features.
     most_rows : int or None
-        Rows of the table that are used.
+        Largest number of rows of the table that are used.
     failures : list or None
-        Takes the method, the reason and the table of what was not fitted: a package that is missing, too many rows, an
-        error. Such fits are in no file, so that the next run tries them again.
+        Receives method, reason and table of each fit that was not made: a missing package, too many rows, an error.
+        Such fits are not stored, so that the next run tries them again.
     known : mapping of str to Method
     """
     failures = [] if failures is None else failures

@@ -16,12 +16,12 @@ from sklearn.svm import SVC
 from phimap.comparison.methods import METHODS as COMMON
 from phimap.comparison.methods import Method
 
-#: Most training rows of the exact kernel methods, whose time grows with their cube.
+#: Largest number of training rows of the exact kernel methods, whose time grows with its cube.
 EXACT_ROWS = 5000
 # Grid of the support vector machine; gamma is in units of 1 / d on standardised columns.
 _PENALTIES, _GAMMAS = (1.0, 10.0, 100.0), (0.25, 1.0, 4.0)
 _FOLDS = 3
-# Share of the training rows that xRFM stops and chooses by.
+# Share of the training rows that xRFM holds out for early stopping and its choices.
 _HELD_OUT = 0.2
 
 
@@ -37,8 +37,8 @@ def _exact(task: str, width: int | None, seed: int) -> Any:
 
 
 def _gaussian_process(seed: int) -> Any:
-    # Standardised columns lie at distances of about the root of twice their number; a width of 3 is near this for
-    # most tables, and the likelihood finds the rest.
+    # Typical distances of rows with d standardised columns are sqrt(2 d); the initial width of 3 is of this order for
+    # most tables, and is then optimised by the likelihood.
     kernel = ConstantKernel() * RBF(3.0, (0.01, 1000.0)) + WhiteKernel(0.1, (1e-6, 10.0))
     return make_pipeline(StandardScaler(), GaussianProcessRegressor(kernel, normalize_y=True, random_state=seed))
 
@@ -73,7 +73,7 @@ class _ScaledSVC(ClassifierMixin, BaseEstimator):
 
 
 class RecursiveFeatureMachine(BaseEstimator):
-    """xRFM on the processor, with the rows it holds out taken from the training rows and targets of variance 1."""
+    """xRFM on the CPU, with held-out rows taken from the training rows and regression targets of variance 1."""
 
     def __init__(self, task: str, seed: int):
         self.task = task
@@ -82,7 +82,7 @@ class RecursiveFeatureMachine(BaseEstimator):
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         from xrfm import xRFM
 
-        # The package tells tasks by the type of the targets.
+        # The package infers the task from the dtype of the targets.
         self.shift_, self.scale_ = (float(y.mean()), float(y.std()) or 1.0) if self.task == "regression" else (0, 1)
         targets = ((y - self.shift_) / self.scale_).astype(np.float32) if self.task == "regression" else y
         held, kept = np.split(np.random.default_rng(self.seed).permutation(len(y)), [int(_HELD_OUT * len(y))])

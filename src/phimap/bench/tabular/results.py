@@ -1,4 +1,4 @@
-"""What the fits to tables say together: errors and times by table, ratios, ranks and wins of the methods."""
+"""Aggregated results of the fits to tables: errors and times by table, ratios, ranks and wins of the methods."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ TASKS = ("regression", "classification")
 class Summary:
     """The fits to the tables of one task.
 
-    A method counts on a table where it was fitted to as many splits as any other. Two methods are compared on the
-    splits that they have in common.
+    A method counts on a table if it has the largest number of fitted splits of any method there. Two methods are
+    compared on their common splits.
 
     Parameters
     ----------
     found : DataFrame or sequence of fits
-        Of one task.
+        Fits of one task.
 
     Attributes
     ----------
@@ -38,7 +38,8 @@ class Summary:
         Rows and columns of each table.
     errors, seconds, memory : DataFrame
         A row for each table, a column for each method that counts anywhere, in the order of `METHODS`: means of errors
-        and of processor seconds over the splits, and the largest rise of memory in bytes. NaN where it does not count.
+        and of processor seconds over the splits, and the largest increase of memory in bytes. NaN where it does not
+        count.
     """
 
     def __init__(self, found: pd.DataFrame | Sequence[Fit]):
@@ -62,15 +63,15 @@ class Summary:
         return self.errors.dropna(axis=1)
 
     def ranks(self) -> pd.Series:
-        """Mean ranks of the methods that count on every table, if there are two of them."""
+        """Mean ranks of the methods that count on every table, if there are at least two."""
         errors = self.complete()
         return ranking.mean_ranks(errors) if errors.shape[1] > 1 else pd.Series(dtype=float)
 
     def pairs(self, method: str, other: str) -> pd.DataFrame:
-        """Both methods by table, means over the splits that they have in common.
+        """Both methods by table, means over their common splits.
 
-        Columns are `error` and `seconds` of the one, `other_error` and `other_seconds`, and the `ratio` of the errors:
-        each counts as half a test row of these splits at the least where it is a share of rows, for some are 0.
+        Columns are `error` and `seconds` of `method`, `other_error` and `other_seconds`, and the `ratio` of the errors.
+        For the ratio, errors that are shares of rows, which may be 0, are at least half a test row of these splits.
         """
         fits = self.found.set_index(["dataset", "split"]).drop(columns="seconds")
         fits = fits.rename(columns={"processor_seconds": "seconds"})
@@ -84,11 +85,11 @@ class Summary:
         return means.assign(ratio=means["error"].clip(lower=floor) / means["other_error"].clip(lower=floor))
 
     def beside(self, method: str, others: Sequence[str] = tuple(METHODS)) -> pd.DataFrame:
-        """The method beside each of the others that it has a table in common with, a row for each.
+        """`method` compared with each of the others that has a table in common with it, a row for each.
 
-        `wins` and `losses` count tables of smaller and larger error; `rank` is the mean of the ranks 1 and 2, equal
-        errors having 1.5; `ratio` and `time` are geometric means of the ratios of errors and of seconds; `worst` is the
-        largest ratio of errors, that of the table `worst_set`.
+        `wins` and `losses` count tables of smaller and larger error. `rank` is the mean of the ranks 1 and 2, or 1.5
+        for equal errors. `ratio` and `time` are geometric means of the ratios of errors and of seconds. `worst` is the
+        largest ratio of errors, and `worst_set` its table.
         """
         rows = {}
         for other in others:
@@ -108,7 +109,7 @@ class Summary:
         return pd.DataFrame.from_dict(rows, orient="index")
 
     def overall(self) -> pd.DataFrame:
-        """A row for each method: `tables`, `best`, mean `rank`, ratio to each peer, `seconds`, and `GiB` at most."""
+        """A row for each method: `tables`, `best`, mean `rank`, ratio to each peer, `seconds`, and largest `GiB`."""
         frame = pd.DataFrame({"tables": self.errors.notna().sum()})
         frame["best"] = self.errors.eq(self.errors.min(axis=1), axis=0).sum()
         frame["rank"] = self.ranks().reindex(frame.index)
@@ -118,7 +119,7 @@ class Summary:
 
 
 def geometric_mean(values: pd.Series) -> float:
-    """The geometric mean of the values that are there."""
+    """The geometric mean of the values, NaN excluded."""
     return float(np.exp(np.log(values.dropna()).mean()))
 
 
@@ -129,7 +130,7 @@ def summaries(found: pd.DataFrame | Sequence[Fit]) -> dict[str, Summary]:
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Fit the methods asked for to the tables asked for; with ``--json``, only what the file does not hold."""
+    """Fit the chosen methods to the chosen tables; with ``--json``, only fits that are missing in the file."""
     methods, names = options.chosen(METHODS), expand(options.sets)
     width, store, splits = (options.widths or (WIDTH,))[0], Store(options.json), options.splits or SPLITS
     failures: list[tuple[str, str, str]] = []
@@ -154,7 +155,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def tables_of(task: str, summary: Summary) -> list[ResultTable]:
-    """Errors and seconds by table, the methods together, and ours beside each of the others."""
+    """Errors and seconds by table, all methods together, and our method compared with each other one."""
     measure = "RMSE over the targets' deviation" if task == "regression" else "share of wrong labels"
     sizes = {"rows": ",", "columns": ","}
     ratios = {peer: f"/ {peer}" for peer in PEERS}
@@ -180,5 +181,5 @@ def tables_of(task: str, summary: Summary) -> list[ResultTable]:
 
 
 def by_set(summary: Summary, frame: pd.DataFrame) -> pd.DataFrame:
-    """A frame of a summary with the sizes of its tables before it."""
+    """A frame of a summary, preceded by the sizes of its tables."""
     return summary.sizes.join(frame).rename_axis("table").reset_index()

@@ -61,11 +61,11 @@ _COLLECTION_SETS = (
     "thyroid",
 )
 CLASSIFICATION = (*_MEDIUM_SETS, *_COLLECTION_SETS)
-#: Small sets that ship with scikit-learn, for a trial without files: in no default run.
+#: Small sets that ship with scikit-learn, for a trial without files; not in the default run.
 SHIPPED = {"diabetes": "regression", "digits": "classification"}
 #: Names that stand for several sets.
 GROUPS = {"regression": REGRESSION, "classification": CLASSIFICATION}
-# Columns of codes 0, 1, 2 that have no order.
+# Number of codes of tables whose columns hold unordered codes.
 _ONE_HOT = {"connect4": 3}
 
 
@@ -90,13 +90,13 @@ class TabularSet:
     y: np.ndarray
 
     def split(self, number: int, most_rows: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Training and test rows: the first fifth of the permutation that this seed draws is tested."""
+        """Training and test rows: the test rows are the first fifth of the permutation with seed `number`."""
         order = np.random.default_rng(number).permutation(len(self.y))[:most_rows]
         return order[len(order) // 5 :], order[: len(order) // 5]
 
 
 def expand(names: Sequence[str] | None) -> list[str]:
-    """Names of sets, those of groups replaced by their members; None is all of both."""
+    """Names of sets, where groups are replaced by their members; None takes both groups."""
     chosen: list[str] = []
     for name in GROUPS if names is None else names:
         if name not in (*GROUPS, *REGRESSION, *CLASSIFICATION, *SHIPPED):
@@ -107,19 +107,19 @@ def expand(names: Sequence[str] | None) -> list[str]:
 
 
 def load(name: str, folder: str | os.PathLike[str] | None) -> TabularSet:
-    """Read a set; parts that the source keeps apart for training and test are joined.
+    """Read a set; separate training and test parts of the source are joined.
 
     Parameters
     ----------
     name : str
         A member of `REGRESSION`, `CLASSIFICATION` or `SHIPPED`.
     folder : path-like or None
-        Folder of the files; None is the environment variable ``PHIMAP_DATA``.
+        Folder of the files; None takes the environment variable ``PHIMAP_DATA``.
 
     Notes
     -----
     Rows of the separate test file of thyroid are left out, as in `phimap.bench.uci.load_collection`. The codes of
-    connect4 become indicators. Of bike the two columns that add up to the target are left out.
+    connect4 become indicators. The two columns of bike that add up to the target are left out.
     """
     if name in REGRESSION or SHIPPED.get(name) == "regression":
         X, y = load_regression(name, folder)

@@ -1,11 +1,11 @@
-"""The papers' variances and bounds beside what draws of features give.
+"""The papers' variances and bounds beside simulations with the features.
 
-Liu et al. (2021), Section 3.1: the variance of an estimate at one pair of points, and its bias where there is one.
+Liu et al. (2021), Section 3.1: the variance of an estimate at one pair of points, and its bias if there is one.
 Han et al. (2021), Theorems 2 and 3 (Zandieh et al. (2021), Theorems 6 and 7), Lemma 4, and the survey's Table 3: the
-number of features with which ``K + alpha I`` is known to a factor of 1 +- epsilon, on rows that are meant to break it:
-on half a circle, in three tight clusters, and equal. Lemma 3 of either: products of sketches, Taylor polynomials.
+number of features with which ``K + alpha I`` is approximated to a factor of 1 +- epsilon, on worst-case rows: on half a
+circle, in three tight clusters, and equal. Lemma 3 of both papers: products of sketches, Taylor polynomials.
 
-What differs: the sources state bounds and test none of them. 12 rows, since the promised numbers grow with them.
+What differs: the sources state bounds without testing them. There are 12 rows, as the promised numbers grow with them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ import phimap as pm
 
 EPSILON, DELTA, ALPHA = 0.5, 0.1, 0.2
 ROWS, _LENGTH_SCALE = 12, 0.5
-# A variance is measured with these columns, directions, distances in length scales and draws, which know it to 4 %.
+# Columns, directions, distances in length scales, and draws of a variance, whose relative error is then 4 %.
 COLUMNS, DIRECTIONS, TAUS, DRAWS = 16, 32, (0.5, 1.0, 2.0), 2000
-# Draws of each promised number of features, and features of a piece.
+# Draws for each promised number of features, and number of features formed at a time.
 _BOUND_DRAWS, _PIECE = 15, 100_000
-# Of the bias of normalised features: draws that know it to 5 %, and draws of a piece; of SORF's, where its bound tells.
+# For the bias of normalised features: number of draws, for a relative error of 5 %, and draws at a time. For SORF:
+# columns and distances at which its bound is informative, and draws.
 _BIAS_DRAWS, _BIAS_PIECE = 1_600_000, 20_000
 SORF_COLUMNS, SORF_TAUS, _SORF_DRAWS = 256, (0.2, 0.8), 200
-# Of sketched products: columns of a pair and of the matrix, the draws of a pair, and alpha of the matrix.
+# For sketched products: columns of the flat vector and of the matrix, draws for the vector, and alpha of the matrix.
 _FLAT_COLUMNS, _WIDE_COLUMNS, _SKETCH_DRAWS, SKETCH_ALPHA = 8, 64, 200, 0.5
 
 #: Methods of `phimap.theory.estimator_variance`: the name in the survey, and the options of the map.
@@ -53,30 +54,30 @@ def _row(
     failures: int = 0,
     printed: int | None = None,
 ) -> dict[str, Any]:
-    """One figure of theory, and its simulation.
+    """One theoretical value and its simulation.
 
     Parameters
     ----------
     name, setting : str
-        The method of a variance or the bound; the distance in length scales, or the rows.
+        The method of a variance, or the bound; the distance in length scales, or the rows.
     predicted, measured : float
-        By the formula, or epsilon of a bound; the mean over draws.
+        The value of the formula, or epsilon of a bound; the mean over draws.
     n_components, draws : int
-        Directions of a variance, or the number of features that a bound promises to be enough.
+        Directions of a variance, or the number of features that is sufficient by a bound.
     failures : int
-        Draws that missed epsilon.
+        Draws whose error exceeds epsilon.
     printed : int or None
-        The number by the source's printed formula, where its proof gives another.
+        The number by the source's printed formula, if its proof gives another one.
     """
     facts = {"name": name, "setting": setting, "predicted": predicted, "measured": measured}
     return facts | {"n_components": n_components, "failures": failures, "draws": draws, "printed": printed}
 
 
 def variances(draws: int = DRAWS, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """Every variance at every distance, by the library's features."""
+    """Every variance at every distance, measured with the library's features."""
     for method, (_, options) in VARIANCES.items():
         for tau in TAUS:
-            # The direction is none that a structured projection prefers.
+            # A random direction, so that it is not a special one for structured projections.
             difference = np.random.default_rng(seed).standard_normal(COLUMNS)
             rows = np.stack([np.zeros(COLUMNS), tau * difference / np.linalg.norm(difference)]) + 0.3
             width = DIRECTIONS if "pairing" in options else 2 * DIRECTIONS
@@ -91,10 +92,10 @@ def variances(draws: int = DRAWS, seed: int = 0) -> Iterator[dict[str, Any]]:
 
 
 def biases(seed: int = 0) -> Iterator[dict[str, Any]]:
-    """The mean error of normalised features beside its leading order, and that of SORF below its bound."""
+    """The mean error of normalised features beside its leading order, and of SORF beside its bound."""
     rng = np.random.default_rng(seed)
     for tau in TAUS[:2]:
-        # The offset makes w.x + b uniform: of the rows the distance alone matters.
+        # The offset makes w.x + b uniform, so that only the distance of the rows matters.
         errors = []
         for _ in range(_BIAS_DRAWS // _BIAS_PIECE):
             b = rng.uniform(0, 2 * np.pi, (_BIAS_PIECE, DIRECTIONS))
@@ -106,7 +107,7 @@ def biases(seed: int = 0) -> Iterator[dict[str, Any]]:
         yield _row("gaussian-normalized", f"{tau:g}", predicted, found, DIRECTIONS, _BIAS_DRAWS)
     for tau in SORF_TAUS:
         rows = np.zeros((2, SORF_COLUMNS))
-        # Two columns: far from the Gaussian directions for which SORF has no bias.
+        # The difference has two nonzero columns, for which SORF is far from Gaussian directions, where it has no bias.
         rows[1, :2] = 0.6 * tau, -0.8 * tau
         found = np.empty(_SORF_DRAWS)
         for draw in range(_SORF_DRAWS):
@@ -124,7 +125,7 @@ def _unit(X: np.ndarray) -> np.ndarray:
 
 
 def hard_rows(n: int = ROWS, seed: int = 0) -> dict[str, np.ndarray]:
-    """Rows of norm 1 on which bounds are tight or break."""
+    """Rows of norm 1 for which bounds are tight or may fail."""
     angle = np.linspace(0, np.pi, n)
     centres = np.eye(4)[np.minimum(np.arange(n) // (n // 2 - 1), 2)]
     return {
@@ -139,7 +140,7 @@ def _steps(X: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _modified_relu(X: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
-    """Rectified features for directions by the modified law, whose lengths do not count."""
+    """Rectified features for directions by the modified distribution, normalised to unit length."""
     W = rng.standard_normal((X.shape[1], m))
     return np.sqrt(2 * X.shape[1] / m) * np.maximum(X @ (W / np.linalg.norm(W, axis=0)), 0)
 
@@ -170,7 +171,7 @@ BOUNDS: dict[str, tuple[Sequence[tuple[str, str]], Callable[..., np.ndarray], An
 
 
 def bounds(draws: int = _BOUND_DRAWS) -> Iterator[dict[str, Any]]:
-    """The promised number of features of every bound, on every hard set."""
+    """Test the number of features that each bound promises, on every set of hard rows."""
     for name, (_, features, kernel) in BOUNDS.items():
         for rows, X in hard_rows().items():
             K = kernel(X)
@@ -186,24 +187,24 @@ def bounds(draws: int = _BOUND_DRAWS) -> Iterator[dict[str, Any]]:
 
 
 def _bound(name: str, setting: str, promised: Any, found: Sequence[float]) -> dict[str, Any]:
-    """Draws of what is bounded by epsilon, with the promised number."""
+    """A row for draws of the quantity that is bounded by epsilon, and the promised number of features."""
     failures = sum(one > EPSILON for one in found)
     mean = float(np.mean(found))
     return _row(name, setting, EPSILON, mean, promised.value, len(found), failures, promised.printed)
 
 
 def lemmas(draws: int = _BOUND_DRAWS) -> Iterator[dict[str, Any]]:
-    """Sketches of products at a pair and as a matrix, and the largest error of the Taylor polynomials."""
+    """Sketches of products, for a vector and for a matrix, and the largest error of the Taylor polynomials."""
     given: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
     promised = pm.theory.required_features("tensor-countsketch", **given)
-    # A flat vector, whose products collide most: one basis vector is sketched without error.
+    # In a flat vector products collide most, while a basis vector is sketched without error.
     flat = np.full((1, _FLAT_COLUMNS), _FLAT_COLUMNS**-0.5)
     found = []
     for seed in range(_SKETCH_DRAWS):
         (z,) = _squares(flat, promised.value, seed)
         found.append(abs(float(z @ z) - 1))
     yield _bound("tensor-countsketch", "a flat vector", promised, found)
-    # The rows in general position of a wider space: products of two or four columns would hardly collide.
+    # The rows are rotated in a space of more columns: products of two or four columns would hardly collide.
     rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((_WIDE_COLUMNS, _WIDE_COLUMNS)))[0]
     for rows, narrow in hard_rows().items():
         X = narrow @ rotation[: narrow.shape[1]]
@@ -232,13 +233,13 @@ def _coefficients(p: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _remainder0(p: int) -> float:
-    """Largest error on [-1, 1] of the Taylor polynomial of kappa0 with terms up to p: all are positive, so at 1."""
+    """Largest error on [-1, 1] of the Taylor polynomial of kappa0 up to term p: at 1, since all terms are positive."""
     c, i = _coefficients(p)
     return float(1 / 2 - (c / (2 * i + 1)).sum())
 
 
 def _remainder1(p: int) -> float:
-    """The same of kappa1, whose terms are integrals of those of kappa0."""
+    """As `_remainder0`, for kappa1, whose terms are integrals of those of kappa0."""
     c, i = _coefficients(p)
     return float(1 / 2 - 1 / np.pi - (c / ((2 * i + 1) * (2 * i + 2))).sum())
 
@@ -250,7 +251,7 @@ _TAYLOR: dict[str, tuple[Callable[[int], float], Sequence[float]]] = {
 
 
 def _estimate(features: Callable[..., np.ndarray], X: np.ndarray, m: int, seed: int) -> np.ndarray:
-    """``Z Z^T`` in pieces of bounded size."""
+    """``Z Z^T`` for m features, formed in parts of bounded size."""
     rng, total = np.random.default_rng(seed), np.zeros((len(X), len(X)))
     for start in range(0, m, _PIECE):
         piece = min(m - start, _PIECE)
@@ -260,7 +261,7 @@ def _estimate(features: Callable[..., np.ndarray], X: np.ndarray, m: int, seed: 
 
 
 def _deviation(A: np.ndarray, K: np.ndarray, alpha: float = ALPHA) -> float:
-    """The least epsilon of the guarantee: the largest ``|eigenvalue - 1|`` of A + alpha against K + alpha."""
+    """The smallest epsilon of the guarantee: the largest ``|eigenvalue - 1|`` of A + alpha I against K + alpha I."""
     eigenvalues, vectors = np.linalg.eigh(K)
     root = vectors / np.sqrt(np.maximum(eigenvalues, 0) + alpha)
     return float(np.abs(np.linalg.eigvalsh(root.T @ (A - K) @ root)).max())

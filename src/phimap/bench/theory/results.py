@@ -1,4 +1,4 @@
-"""What the experiment on variances and bounds shows: tables, and findings beside the papers."""
+"""Results of the experiment on variances and bounds: tables, and findings beside the papers."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _drawn(found: pd.DataFrame) -> str:
 
 
 def _printed_normalized(tau: float) -> float:
-    """The survey's variance of NRFF, which subtracts from that of pairs what belongs to that of offsets."""
+    """The survey's printed variance of NRFF, which subtracts a term from the variance of pairs, not of offsets."""
     E = np.exp(-(tau**2))
     return float(pm.theory.estimator_variance("gaussian", tau, DIRECTIONS) - E * (3 - E**2) / (4 * DIRECTIONS))
 

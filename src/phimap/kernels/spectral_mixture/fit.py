@@ -11,7 +11,7 @@ from scipy import linalg, optimize, sparse, special
 
 from phimap._random import named_streams
 from phimap._validation import check_finite
-from phimap.config import stated_budget, size_text
+from phimap.config import size_text, stated_budget
 from phimap.kernels.rows import checked_rows
 from phimap.kernels.spectral_mixture.components import Components
 from phimap.kernels.spectral_mixture.likelihood import Likelihood, Shape, start_vector

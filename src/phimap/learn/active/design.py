@@ -62,7 +62,7 @@ class PosteriorKernel:
         Features. If they are more than the rows, a rotation reduces them to n columns with the same inner products.
     alpha : float
     n_picks : int
-        Most rows that will be selected.
+        Largest number of rows that will be selected.
     n_jobs : int or None
     """
 
@@ -78,9 +78,9 @@ class PosteriorKernel:
             self._gram.add_products(self._Z[tile].astype(np.float64, copy=False), 1, n_jobs)
         self._factors = np.empty((n_picks, m))
         self._n_factors = 0
-        # All norms are recomputed if one differs from its column by more than half of the digits.
+        # All norms are recomputed if one agrees with its column in less than half of the digits.
         self._tolerance = float(np.sqrt(np.finfo(self._Z.dtype).eps))
-        # Gains that differ by less than this share are ties.
+        # Gains whose relative difference is below this are ties.
         self._rounding = float(m * np.finfo(self._Z.dtype).eps)
         #: How often the norms were computed from the features.
         self.n_refreshes: int = 0
@@ -135,7 +135,7 @@ class PosteriorKernel:
         return row, gain
 
     def condition(self, rows: np.ndarray) -> None:
-        """Select given rows, without their gains."""
+        """Select given rows, without computing their gains."""
         with single_threaded_blas():
             for row in rows:
                 self._keep(self._direction(row)[0])
@@ -182,13 +182,13 @@ class GreedyDesign(BaseEstimator):
     Parameters
     ----------
     feature_map : RandomMap or None
-        Unfitted map of the kernel, of which a copy is fitted to the rows. None: the rows are the features.
+        Unfitted map of the kernel; a copy is fitted to the rows. None: the rows themselves are the features.
     n_select : int
         Number k of rows to select.
     alpha : float
         Positive regularisation of the ridge regression that will use the labels, in the units of `KernelRegressor`.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None takes the configured number. Does not change the result.
 
     Attributes
     ----------
@@ -199,15 +199,15 @@ class GreedyDesign(BaseEstimator):
     gains_ : ndarray of shape (n_select,)
         Decrease of J by each pick.
     objective_ : ndarray of shape (n_select,)
-        J after each pick; rows given as labelled belong to S.
+        J after each pick; S includes the rows given as `initial`.
     n_features_in_ : int
 
     Notes
     -----
     **Error.** Each pick is the best single row; the whole design may not be the best of its size. Gains are updated in
     float64 from products in the dtype of the features. The gain of every pick is also computed directly; if the two
-    differ in more than half of the digits, all gains are recomputed and the pick is repeated. Rows whose gains differ
-    by rounding are ties, of which the first is selected.
+    agree in less than half of the digits, all gains are recomputed and the pick is repeated. Rows whose gains differ
+    only by rounding are ties, and the first is selected.
 
     **Cost.** ``n m min(n, m)`` multiply-adds once, then ``2 n m + m^2 + 4 k m`` for each pick. With
     ``R = K - K_{:S} (K_SS + alpha I)^-1 K_{S:}`` the gain of a row x is ``|R_{:x}|^2 / (R_xx + alpha)``. A pick s

@@ -1,1 +1,1 @@
-"""Learners that store coefficients alone. They draw directions anew, block by block, whenever these are needed."""
+"""Learners that store coefficients only. Random directions are drawn again, block by block, whenever needed."""

@@ -44,12 +44,12 @@ from phimap.ops import Array, ops_for
 _ROLES = ("sample", "blocks", "order", "norm")
 # Rows on which the length scale is estimated.
 _LENGTH_SCALE_ROWS = 1000
-# Steps of `partial_fit`, whose end nobody knows, before they are shortened like 1 / sqrt(step).
+# Number of full-length steps of `partial_fit`, whose number of rows is unknown, before they shrink like 1 / sqrt(step).
 _FULL_STEPS = 20
 
 
 class DoublyStochasticModel(BaseEstimator):
-    """A linear model on random features of which nothing but the coefficients is stored.
+    """A linear model on random features of which only the coefficients are stored.
 
     A subclass names the kind of its targets and its losses.
     """
@@ -91,14 +91,14 @@ class DoublyStochasticModel(BaseEstimator):
     # Training --------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit on rows in memory, `n_epochs` times all of them in random order.
+        """Fit on rows in memory, in `n_epochs` passes over the rows in random order.
 
         Parameters
         ----------
         X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or, for regression, (n_samples, n_targets)
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w counts like w equal rows, one of weight 0 is as if it were not there.
+            A row of weight w counts like w equal rows, and a row of weight 0 is ignored.
 
         Returns
         -------
@@ -120,13 +120,13 @@ class DoublyStochasticModel(BaseEstimator):
             return self._fit(model, preconditioner, lambda: in_random_order(rows, y, weights, height, order))
 
     def fit_batches(self, batches: Iterable[tuple[Any, ...]]) -> Self:
-        """Fit on a stream of batches: once for scales and sample, then `n_epochs` times.
+        """Fit on a stream of batches: one pass for scales and sample, then `n_epochs` passes.
 
         Parameters
         ----------
         batches : iterable of (X, y) or (X, y, sample_weight)
-            Iterable more than once, the same each time. Rows are taken as they come: in random order, or at least not
-            sorted by their targets.
+            Must give the same batches each time it is iterated. Rows are used in the order of the stream, which should
+            be random, or at least not sorted by the targets.
 
         Returns
         -------
@@ -147,7 +147,7 @@ class DoublyStochasticModel(BaseEstimator):
             return self._fit(model, preconditioner, partial(in_order_of_stream, checked, height))
 
     def _add_rows(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
-        """Take steps on further rows, as `partial_fit` does; `classes` are labels of rows to come."""
+        """Take steps on further rows, as `partial_fit` does; `classes` are labels that may occur in later rows."""
         with self._budget() as memory:
             if hasattr(self, "_fitted"):
                 model = self._fitted
@@ -160,7 +160,7 @@ class DoublyStochasticModel(BaseEstimator):
             model.n_samples_seen += X.shape[0]
             model.weight_seen += total_weight(weights, X.shape[0])
             if not hasattr(self, "_preconditioner"):
-                # Model files may lack it: it is then made of the rows at hand.
+                # A model file may lack the preconditioner, which is then made from the given rows.
                 self._preconditioner = self._preconditioner_of(model, model.scaled(X[:ROWS]))
             problem, penalty = BlockProblem(model.blocks, self.loss, self.n_jobs), self.alpha / model.weight_seen
             for batch in in_order_of_stream([(X, y, weights)], rows_of_batch(X.shape[0])):
@@ -180,7 +180,7 @@ class DoublyStochasticModel(BaseEstimator):
                 total = 0.0
                 for batch in epoch():
                     size = batch[0].shape[0]
-                    # The steps of the last half become shorter, so that the noise of single batches averages out.
+                    # Steps become shorter in the second half, so that the noise of single batches averages out.
                     damping = min(1.0, 2 * (1 - done / (n_epochs * n_rows)))
                     total += size * model.step(batch, preconditioner, problem, penalty=penalty, damping=damping)
                     done += size
@@ -199,7 +199,7 @@ class DoublyStochasticModel(BaseEstimator):
         *,
         complete: bool = True,
     ) -> tuple[StochasticModel, SamplePreconditioner]:
-        """A model with zero coefficients and its preconditioner; `complete`: no rows but these are to come."""
+        """A model with zero coefficients and its preconditioner; `complete`: no further rows will be added."""
         seed = seed_sequence(self.random_state)
         streams = named_streams(seed, *_ROLES)
         sample_seed = int(streams["sample"].integers(2**63))
@@ -234,7 +234,7 @@ class DoublyStochasticModel(BaseEstimator):
         return model, self._preconditioner_of(model, first_rows)
 
     def _preconditioner_of(self, model: StochasticModel, scaled_rows: Array) -> SamplePreconditioner:
-        """The preconditioner of a sample of scaled rows."""
+        """The preconditioner from a sample of scaled rows."""
         norm = named_streams(model.seed, *_ROLES)["norm"]
         return SamplePreconditioner.of_sample(
             model.blocks, scaled_rows, self.alpha / model.weight_seen, norm, self.n_jobs
@@ -244,7 +244,7 @@ class DoublyStochasticModel(BaseEstimator):
 
     @contextmanager
     def _budget(self) -> Iterator[int]:
-        """A block whose parameters are checked and whose byte budget is fixed."""
+        """Check the parameters, and fix the byte budget in a block."""
         self._check_parameters()
         with fixed_budget() as memory:
             yield memory
@@ -328,7 +328,7 @@ class DoublyStochasticModel(BaseEstimator):
 
     @property
     def feature_names_in_(self) -> np.ndarray:
-        """Names of the columns, where the rows in `fit` had names."""
+        """Names of the columns, if the rows in `fit` had names."""
         return self._fitted.inputs.given_names
 
     @property

@@ -1,4 +1,4 @@
-"""A feature map whose directions are never stored: each block of it is drawn from the seed and its number."""
+"""A feature map whose directions are never stored: each block is drawn from the seed and the number of the block."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from phimap.ops import Array, Ops
 from phimap.random_map import evaluate
 from phimap.records import Record, of_number
 
-#: Features of a block: its directions and the features of a batch take megabytes, its products are near full speed.
+#: Features of a block: directions and features of a batch take only megabytes, and its products run at full speed.
 WIDTH = 1024
 
 
 @dataclass(frozen=True)
 class BlockedMap(Record):
-    """Random Fourier features in blocks, side by side.
+    """Random Fourier features, divided into blocks of columns.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class BlockedMap(Record):
     n_features, n_components : int
     projection : str
     seed : SeedSequence
-        Block b is a `FourierFeatures` whose seed has b as one more element of its key.
+        Block b is a `FourierFeatures` whose seed has b appended to its spawn key.
     """
 
     kernel: StationaryKernel
@@ -40,7 +40,7 @@ class BlockedMap(Record):
     def of(
         cls, kernel: StationaryKernel, n_features: int, n_components: int, projection: str, seed: np.random.SeedSequence
     ) -> BlockedMap:
-        """A map, its projection chosen where that is ``"auto"``."""
+        """Return a map, with a projection chosen if it is ``"auto"``."""
         if projection == "auto":
             invariant = kernel.spectral_law(n_features).is_rotation_invariant
             projection = "orthogonal" if invariant else "gaussian"
@@ -48,11 +48,11 @@ class BlockedMap(Record):
 
     @property
     def columns(self) -> list[slice]:
-        """The features of each block."""
+        """The columns of each block."""
         return [slice(first, min(first + WIDTH, self.n_components)) for first in range(0, self.n_components, WIDTH)]
 
     def record(self, number: int) -> FourierRecord:
-        """One block, drawn; features of all blocks together estimate the kernel."""
+        """Draw one block; the features of all blocks together estimate the kernel."""
         columns = self.columns[number]
         width = columns.stop - columns.start
         seed = np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, number))
@@ -62,7 +62,7 @@ class BlockedMap(Record):
         return replace(record, scale=record.scale * (width / self.n_components) ** 0.5)
 
     def features(self, ops: Ops, parts: Sequence[Array], n_jobs: int | None) -> Iterator[tuple[slice, list[Array]]]:
-        """The columns of each block and its features of each of the `parts`, rows (r, n_features) of one backend."""
+        """Yield the columns of each block, and its features of each of the `parts`, rows (r, d) of one backend."""
         for number, columns in enumerate(self.columns):
             record = self.record(number).bind(ops)
             found = []

@@ -1,4 +1,4 @@
-"""Kernel classification whose memory grows with the coefficients alone."""
+"""Kernel classification whose memory depends only on the number of coefficients."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from phimap.learn.targets.classes import Classes
 
 
 class DoublyStochasticClassifier(ClassifierMixin, DoublyStochasticModel):
-    """Kernel classification by stochastic gradients, with random directions that are drawn anew whenever needed.
+    """Kernel classification by stochastic gradients, with random directions that are drawn again whenever needed.
 
-    Minimises ``sum_i loss(phi(x_i)^T W + c, y_i) + alpha |W|^2 / 2``, and stores the coefficients alone, see
-    `DoublyStochasticRegressor`. Two classes have one target of -1 and 1, more classes one each.
+    Minimises ``sum_i loss(phi(x_i)^T W + c, y_i) + alpha |W|^2 / 2``, and stores only the coefficients, see
+    `DoublyStochasticRegressor`. Two classes are one target of -1 and 1, more classes one target each.
 
     Parameters
     ----------
@@ -26,9 +26,9 @@ class DoublyStochasticClassifier(ClassifierMixin, DoublyStochasticModel):
 verbose : optional
         As in `DoublyStochasticRegressor`, with the same defaults.
     loss : {"logistic", "hinge", "squared_hinge", "squared"}, default="logistic"
-        The binomial or multinomial likelihood; the hinge of a support vector machine, its corner rounded over a half;
-        its square; or half of the squared error of labels as numbers. All but the first have each class against the
-        others.
+        The negative binomial or multinomial log-likelihood; the hinge loss of a support vector machine, its corner
+        smoothed over an interval of length a half; the squared hinge; or half of the squared error of labels as
+        numbers. All but the first treat each class against the others.
 
     Attributes
     ----------
@@ -41,11 +41,11 @@ weight_seen_
     Notes
     -----
     **Error.** As `DoublyStochasticRegressor`. The length of a step comes from a bound of the second derivative of the
-    loss, so that sure predictions, of small curvature, become surer slowly.
+    loss. Confident predictions, where the curvature is small, therefore improve slowly.
 
-    **Cost.** As `DoublyStochasticRegressor`, with one target for each class but for two.
+    **Cost.** As `DoublyStochasticRegressor`, with one target for two classes, else one for each class.
 
-    **Differs from the source in** what `DoublyStochasticRegressor` says, and in the rounded corner of the hinge.
+    **Differs from the source in** the points listed in `DoublyStochasticRegressor`, and in the smoothed hinge.
 
     References
     ----------
@@ -95,7 +95,7 @@ weight_seen_
         )
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Take one pass over further rows.
+        """Make one pass over further rows.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ weight_seen_
             The first call fixes the scaling, the length scale and the preconditioner, so its rows should be typical.
         y : array-like of shape (n_samples,)
         classes : array-like, optional
-            All labels to come; needed in the first call unless its rows have all of them.
+            All labels that will occur; required in the first call unless its rows contain all of them.
         sample_weight : array-like of shape (n_samples,), optional
             As in `fit`.
 
@@ -130,7 +130,7 @@ weight_seen_
         Returns
         -------
         ndarray, or Dask array where `X` is one, of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive for ``classes_[1]`` where there are two classes.
+            Positive outputs stand for ``classes_[1]`` if there are two classes.
         """
         return self._apply(StochasticModel.decisions, X)
 

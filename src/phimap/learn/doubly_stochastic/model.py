@@ -1,4 +1,4 @@
-"""A fitted doubly stochastic model: coefficients, and the kernel and seed that its random features are drawn from."""
+"""A fitted doubly stochastic model: coefficients, and the kernel and seed from which its features are drawn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from phimap.learn.targets.classes import Classes
 from phimap.ops import Array, ops_for
 from phimap.records import Record, of_floats, of_number
 
-#: Rows that are worked on at a time outside of steps.
+#: Rows of a block outside of steps.
 ROWS_AT_A_TIME = 4096
 
 
@@ -33,13 +33,13 @@ class StochasticModel(Record):
     inputs : InputEncoding
     targets : Targets
     scaling : Scaling
-        Of the columns.
+        Scaling of the columns.
     blocks : BlockedMap
         Kernel and seed of the features.
     coef : ndarray of shape (m, t)
     intercept : ndarray of shape (t,)
     seed : SeedSequence
-        Of the named random streams.
+        Seed of the named random streams.
     n_samples_seen, n_steps : int
     weight_seen : float
         Sum of the weights of the rows seen.
@@ -80,7 +80,7 @@ class StochasticModel(Record):
         penalty: float,
         damping: float,
     ) -> float:
-        """Take one step for a batch; the mean loss of its rows before the step. Weights are relative to their mean."""
+        """Take one step for a batch, with weights divided by their mean; return the mean loss before the step."""
         X, y, weights = batch
         mean_weight = self.weight_seen / self.n_samples_seen
         counted = np.ones(X.shape[0]) if weights is None else weights / mean_weight
@@ -97,7 +97,7 @@ class StochasticModel(Record):
         )
 
     def scores(self, X: Any, *, loss: str, n_jobs: int | None) -> np.ndarray:
-        """Outputs (n, t) at rows `X` as users give them, batch by batch."""
+        """Outputs (n, t) at rows `X`, in the form that users pass, computed batch by batch."""
         X = self.inputs.training_rows(X)
         problem, scores = BlockProblem(self.blocks, loss, n_jobs), np.empty((X.shape[0], self.intercept.size))
         for start in range(0, X.shape[0], ROWS_AT_A_TIME):

@@ -1,4 +1,4 @@
-"""Kernel regression whose memory grows with the coefficients alone."""
+"""Kernel regression whose memory depends only on the number of coefficients."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from phimap.learn.targets.numbers import Numbers
 
 
 class DoublyStochasticRegressor(RegressorMixin, DoublyStochasticModel):
-    """Kernel regression by stochastic gradients, with random directions that are drawn anew whenever they are needed.
+    """Kernel regression by stochastic gradients, with random directions that are drawn again whenever needed.
 
     Minimises ``|Y - phi(X) W - c|^2 + alpha |W|^2`` over m random Fourier features phi, as `KernelRegressor` does, but
-    stores the m x t coefficients alone: neither directions (m x d) nor a Gram matrix (m x m) nor features (n x m).
+    stores only the m x t coefficients: neither directions (m x d) nor a Gram matrix (m x m) nor features (n x m).
 
     Parameters
     ----------
     kernel : {"gaussian", "laplacian", "matern"} or StationaryKernel, default="gaussian"
-        By name with the width `length_scale` (``"matern"`` of smoothness 3/2), or as it is.
+        A name, for a kernel of width `length_scale` (``"matern"`` has smoothness 3/2), or a kernel.
     n_components : int, default=8192
         Number m of features.
     loss : {"squared"}, default="squared"
     alpha : float, default=1e-4
-        Regularisation, at least 0, in the units of `KernelRegressor`. It is not chosen; with a small one the number of
-        epochs regularises.
+        Regularisation, at least 0, in the units of `KernelRegressor`. It is not chosen automatically; if it is small,
+        the number of epochs regularises.
     length_scale : float or "median", default="median"
         Width of a kernel named by text; ``"median"`` is the median distance between random rows.
     projection : str, default="auto"
-        How the directions of a block are drawn, a name that `FourierFeatures` knows. ``"auto"`` is ``"orthogonal"``
-        where the law of the kernel is rotation-invariant, else ``"gaussian"``.
+        How the directions of a block are drawn, see `FourierFeatures`. ``"auto"`` is ``"orthogonal"`` if the spectral
+        density of the kernel is rotation-invariant, else ``"gaussian"``.
     standardize : {"auto", "columns", "global"} or None, default="auto"
         As in `KernelRegressor`.
     n_epochs : int, default=10
         Passes over all rows.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None takes the configured number. Does not change the result.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of the named streams; None draws fresh entropy.
     verbose : bool, default=False
         Show progress on standard error.
 
@@ -49,35 +49,35 @@ class DoublyStochasticRegressor(RegressorMixin, DoublyStochasticModel):
     kernel_ : StationaryKernel
         The exact kernel that the features estimate.
     losses_ : ndarray of shape (n_epochs,)
-        Mean loss of each epoch's rows, each before its own step; that of the first is an estimate on unseen rows.
-        Absent where there was no `fit`.
+        Mean loss over the rows of each epoch, each row's loss computed before the step on it; in the first epoch the
+        rows are unseen. Absent without `fit`.
     scaling_ : Scaling
         Shift and factor of each column.
     blocks_ : BlockedMap
-        Kernel and seed, of which every block of features is made.
+        Kernel and seed from which every block of features is drawn.
     solver_ : SamplePreconditioner
-        The sample of rows that scales the steps; model files keep it with ``statistics=True``.
+        The sample of rows that preconditions the steps; model files keep it with ``statistics=True``.
     n_features_in_, n_samples_seen_, n_steps_ : int
     weight_seen_ : float
         Sum of the weights of the rows seen.
 
     Notes
     -----
-    **Error.** That of the closed form on the same features, up to what the epochs leave: on protein, elevators and
-    kin40k the test error is within 1 % of it; a tiny alpha takes more epochs, see the guide. The path depends on the
-    order of rows, so weights count like repeated rows in what is learned, not to the bit.
+    **Error.** The error of the closed form on the same features, up to incomplete convergence: on protein, elevators
+    and kin40k the test error is within 1 % of that of the closed form; a tiny alpha takes more epochs, see the guide.
+    Steps depend on the order of rows, so a weighted row is equivalent to repeated rows only approximately.
 
-    **Cost.** An epoch forms the features of all rows three times, and those of 2,048 sample rows twice a step; besides
-    ``O(n m t)`` multiply-adds. At the start ``3,072^2 m / 2`` of them for the preconditioner. Memory: 16 bytes a
-    coefficient, and what does not depend on n or m: features of 4,096 rows by 1,024, and about 200 MB at the start for
+    **Cost.** An epoch forms the features of all rows three times, and those of 2,048 sample rows twice a step, and
+    takes ``O(n m t)`` multiply-adds. The preconditioner takes ``3,072^2 m / 2`` multiply-adds at the start. Memory: 16
+    bytes a coefficient; independently of n and m, features of 4,096 rows by 1,024, and about 200 MB at the start for
     the products of 3,072 sample rows.
 
-    **Differs from the source in** the following. The source draws one further block of features in each step, so that
-    their number grows with the steps, and takes steps of theta / t in its coefficients. Here m is fixed, and every
-    step changes all coefficients: their features are formed for the predictions anyway. A step is preconditioned by
-    ``(Z_S^T Z_S / s + level)^-1`` of a sample S of rows, where the source's experiments take the Gram matrix of the
-    block, and its length minimises a bound of the loss of the batch, so that there is no rate to choose. The steps of
-    the last half become shorter linearly.
+    **Differs from the source in** the following. The source adds one block of features in each step, so that their
+    number grows with the steps, and takes steps of length theta / t. Here m is fixed, and every step changes all
+    coefficients, as all features are formed for the predictions anyway. A step is preconditioned by
+    ``(Z_S^T Z_S / s + level)^-1`` of a sample S of rows, where the source's experiments use the Gram matrix of the
+    block. The length of a step minimises an upper bound of the loss of the batch, so that there is no step size to
+    choose. The length decreases linearly in the second half of the steps.
 
     References
     ----------
@@ -100,7 +100,7 @@ class DoublyStochasticRegressor(RegressorMixin, DoublyStochasticModel):
 
     @property
     def n_targets_(self) -> int:
-        """Targets t."""
+        """Number t of targets."""
         return self._fitted.targets.n_outputs
 
     def __sklearn_tags__(self) -> Any:
@@ -110,10 +110,10 @@ class DoublyStochasticRegressor(RegressorMixin, DoublyStochasticModel):
         return tags
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Take one pass over further rows.
+        """Make one pass over further rows.
 
-        The first call fixes the scaling, the length scale and the preconditioner from its rows, so they should be
-        typical, some thousands, and in random order.
+        The first call fixes the scaling, the length scale and the preconditioner from its rows, so it should have some
+        thousands of typical rows, in random order.
 
         Parameters
         ----------

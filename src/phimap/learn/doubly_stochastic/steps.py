@@ -1,4 +1,4 @@
-"""Stochastic gradient steps over blocks of features that are drawn anew, preconditioned by a sample of rows."""
+"""Stochastic gradient steps over blocks of features drawn when needed, preconditioned by a sample of rows."""
 
 from __future__ import annotations
 
@@ -19,24 +19,36 @@ from phimap.learn.weights import joined_weights
 from phimap.ops import Array, ops_for, single_threaded_blas
 from phimap.records import Record, of_floats, of_number
 
-#: Rows of the sample, and others on which its level is judged.
+#: Rows of the sample, and validation rows on which its level is checked.
 SAMPLE_ROWS, JUDGING_ROWS = 2048, 1024
-#: Random rows that a preconditioner can use.
+#: Largest number of random rows that a preconditioner uses.
 ROWS = SAMPLE_ROWS + JUDGING_ROWS
-# Half decades of the level.
+# Factor between the levels tried: half a decade.
 _STEP = 10**-0.5
-# The rows that judge may say so much against a level. Above it the sample knows too little of the directions below.
+# Largest preconditioned norm on the validation rows. If it is larger, the sample does not represent the directions with
+# curvature below the level.
 _MOST_NORM = 30.0
-# Steps of the power iteration, after which the norm is known to some percent.
+# Steps of the power iteration; they give the norm to a few percent.
 _POWERS = 15
+# Bounds of the rows of a batch: enough for matrix products at full speed and for steps that cost little compared with
+# the features; and the least number of steps of an epoch, for which small training sets have smaller batches.
+_MOST_ROWS, _LEAST_ROWS, _STEPS = 4096, 512, 8
+#: Losses by name, with bounds of their second derivatives with respect to one of t scores.
+LOSSES: dict[str, tuple[Loss, float]] = {
+    "squared": (Squared(), 1.0),
+    # This is the bound of the multinomial likelihood; that of the binomial likelihood is half of it.
+    "logistic": (Logistic(), 0.5),
+    "hinge": (Hinge(), 1 / CORNER),
+    "squared_hinge": (SquaredHinge(), 2.0),
+}
 
 
 @dataclass(frozen=True)
 class SamplePreconditioner(Record):
     r"""``P = level (Z_S^T Z_S / s + level I)^-1 = I - Z_S^T (Z_S Z_S^T + s level I)^-1 Z_S`` of s sample rows.
 
-    Z has a further column of ones, which belongs to the intercept. P is applied from the sample rows and an s x s
-    matrix, whatever the number of features.
+    Z has a further column of ones for the intercept. P is applied by means of the sample rows and an s x s matrix,
+    whatever the number of features.
 
     Attributes
     ----------
@@ -45,7 +57,7 @@ class SamplePreconditioner(Record):
     factor : ndarray of shape (s, s)
         Lower Cholesky factor of ``Z_S Z_S^T + s level I``.
     level : float
-        Directions whose curvature is above it are shortened to it.
+        P reduces the curvature of a direction to about the level if it is above the level.
     """
 
     rows: Array = field(metadata=of_floats("s", None))
@@ -56,10 +68,10 @@ class SamplePreconditioner(Record):
     def of_sample(
         cls, blocks: BlockedMap, rows: Array, penalty: float, rng: np.random.Generator, n_jobs: int | None
     ) -> SamplePreconditioner:
-        """For random scaled rows (r, n_features), a third of which judge; `penalty` is that of the mean loss.
+        """Return the preconditioner of random scaled rows (r, n_features), a third of which are validation rows.
 
-        The level is the least, by half decades, at which the Gram matrix of the judging rows, preconditioned and over
-        the level, has a norm below 30.
+        `penalty` is that of the mean loss. The level is the smallest, in half decades, at which the Gram matrix of the
+        validation rows, preconditioned and divided by the level, has a norm of at most 30.
         """
         size = min(SAMPLE_ROWS, -(-2 * rows.shape[0] // 3))
         others = slice(size, size + JUDGING_ROWS) if rows.shape[0] > size else slice(0, size)
@@ -91,7 +103,7 @@ class SamplePreconditioner(Record):
 
 
 def _shifted_factor(gram: np.ndarray, shift: float) -> np.ndarray | None:
-    """The lower Cholesky factor of `gram` with a shifted diagonal; None where rounding leaves it none."""
+    """The lower Cholesky factor of `gram` with a shifted diagonal; None if rounding makes it indefinite."""
     shifted = gram.copy()
     shifted.flat[:: len(gram) + 1] += shift
     try:
@@ -101,7 +113,7 @@ def _shifted_factor(gram: np.ndarray, shift: float) -> np.ndarray | None:
 
 
 def _norm(factor: np.ndarray, cross: np.ndarray, judged: np.ndarray, level: float, start: np.ndarray) -> float:
-    """The norm of ``Z_J P Z_J^T / (j level)`` of j judging rows, by power iteration."""
+    """The norm of ``Z_J P Z_J^T / (j level)`` of j validation rows, by power iteration."""
     vector, norm = start, 0.0
     for _ in range(_POWERS):
         vector = vector / np.linalg.norm(vector)
@@ -112,11 +124,6 @@ def _norm(factor: np.ndarray, cross: np.ndarray, judged: np.ndarray, level: floa
     return norm / (len(judged) * level)
 
 
-# Rows of a batch: enough that products are at full speed and a step costs little beside its features; and steps of an
-# epoch, which fewer rows get by smaller batches.
-_MOST_ROWS, _LEAST_ROWS, _STEPS = 4096, 512, 8
-
-
 def rows_of_batch(n_rows: int) -> int:
     """Rows of a mini-batch for a training set of `n_rows`."""
     return int(np.clip(n_rows // _STEPS, _LEAST_ROWS, _MOST_ROWS))
@@ -125,10 +132,10 @@ def rows_of_batch(n_rows: int) -> int:
 def in_random_order(
     X: Array, y: np.ndarray, weights: np.ndarray | None, rows: int, rng: np.random.Generator
 ) -> Iterator[Batch]:
-    """All rows once, in batches of about `rows`, which are copied.
+    """All rows once, in batches of about `rows` rows, which are copies.
 
-    Their numbers are an arithmetic progression modulo n with a random start and a random step: it takes no memory, and
-    rows that are neighbours, in sorted tables mostly alike, are far from each other.
+    The indices are an arithmetic progression modulo n with a random start and step. It needs no memory, and separates
+    neighbouring rows, which are similar in sorted tables.
     """
     n = X.shape[0]
     step = int(rng.integers(1, n)) if n > 1 else 1
@@ -142,7 +149,7 @@ def in_random_order(
 
 
 def in_order_of_stream(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
-    """Batches of at most `rows` rows, and of half as many at least but for the last one."""
+    """Batches of at most `rows` rows, of which any two consecutive ones together have more than `rows` rows."""
     pieces: list[Batch] = []
     held = 0
     for X, y, weights in batches:
@@ -160,7 +167,7 @@ def in_order_of_stream(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
 
 
 def _joined(pieces: list[Batch]) -> Batch:
-    """One batch from consecutive ones, on the host where they are several."""
+    """One batch from consecutive ones, on the host if there are several."""
     if len(pieces) == 1:
         return pieces[0]
     parts = [X for X, _, _ in pieces]
@@ -173,19 +180,9 @@ def _joined(pieces: list[Batch]) -> Batch:
     return X, targets, joined_weights([w for _, _, w in pieces], [part.shape[0] for part in parts])
 
 
-#: The losses by name, and bounds of their second derivatives by one of t scores.
-LOSSES: dict[str, tuple[Loss, float]] = {
-    "squared": (Squared(), 1.0),
-    # This is the bound of the multinomial likelihood; the binomial one has half of it.
-    "logistic": (Logistic(), 0.5),
-    "hinge": (Hinge(), 1 / CORNER),
-    "squared_hinge": (SquaredHinge(), 2.0),
-}
-
-
 @dataclass(frozen=True)
 class BlockProblem:
-    """What is minimised: the mean of ``loss(phi(x)^T W + c, y)`` plus ``penalty |W|^2 / 2``.
+    """The objective: the mean of ``loss(phi(x)^T W + c, y)`` plus ``penalty |W|^2 / 2``.
 
     Attributes
     ----------
@@ -199,7 +196,7 @@ class BlockProblem:
     n_jobs: int | None
 
     def scores(self, X: Array, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-        """``phi(x)^T W + c`` (r, t), float64, of scaled rows."""
+        """``phi(x)^T W + c`` (r, t), in float64, for scaled rows."""
         scores = np.tile(intercept, (X.shape[0], 1))
         for columns, (Z,) in self.blocks.features(ops_for(X), (X,), self.n_jobs):
             scores += feature_block(Z).times(coef[columns], self.n_jobs)
@@ -217,17 +214,17 @@ class BlockProblem:
         penalty: float,
         damping: float,
     ) -> float:
-        """One step for a batch of scaled rows, in place; the mean loss before it.
+        """Take one step for a batch of scaled rows, in place; return the mean loss before the step.
 
-        The gradient of the batch is preconditioned, and the step goes to the least of a parabola above the loss of the
-        batch along it, times `damping`.
+        The direction is the preconditioned gradient of the batch. The step goes to the minimum of a quadratic upper
+        bound of the loss of the batch along the direction, times `damping`.
 
         Parameters
         ----------
         X : array or CSR matrix of shape (r, n_features)
         targets : ndarray of shape (r, t)
         weights : ndarray of shape (r,)
-            With mean 1 over all rows.
+            Weights with mean 1 over all rows.
         coef : ndarray of shape (m, t)
         intercept : ndarray of shape (t,)
         preconditioner : Preconditioner
@@ -239,7 +236,7 @@ class BlockProblem:
         scores = self.scores(X, coef, intercept)
         slopes = loss.slopes(scores, targets) * shares
         sample = ops.constant(preconditioner.rows) if not ops.is_sparse(preconditioner.rows) else preconditioner.rows
-        # The gradient, and its products with the sample's features, the constant one of the intercept among them.
+        # The gradient, and its products with the sample's features, including the constant feature of the intercept.
         gradient, at_intercept = np.empty_like(coef), slopes.sum(axis=0)
         products = np.tile(at_intercept, (sample.shape[0], 1))
         for columns, (Z, Z_sample) in self.blocks.features(ops, (X, sample), self.n_jobs):
@@ -247,7 +244,7 @@ class BlockProblem:
             gradient[columns] = part
             products += feature_block(Z_sample).times(part, self.n_jobs)
         solved = preconditioner.solve(products)
-        # Along the preconditioned gradient, which takes the place of the gradient block by block.
+        # Change of the scores along the preconditioned gradient, which overwrites the gradient block by block.
         direction_at_intercept = at_intercept - solved.sum(axis=0)
         slope, curvature = at_intercept * direction_at_intercept, np.zeros(coef.shape[1])
         change = np.tile(direction_at_intercept, (X.shape[0], 1))

@@ -11,12 +11,15 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 from phimap._dask import computed, shared, task
 from phimap.learn.rows.batches import Batch
 
+# Number of parts merged at a time: one worker holds this many states.
+_MERGED = 8
+
 
 class Accumulator(ABC):
-    """The result of a pass over the rows of a stream, or over a part of them, while it grows.
+    """The partial result of a pass over the rows of a stream, or over a part of them.
 
-    A pass calls `update` with one batch after the other. A stream may also be cut into parts of consecutive rows: each
-    part has an accumulator of its own, on the machine of its rows, and `merge` adds the accumulator of the next part.
+    A pass calls `update` with each batch in turn. A stream may also be cut into parts of consecutive rows: each part
+    has its own accumulator, on the worker that holds its rows, and `merge` adds the accumulator of the next part.
     """
 
     @abstractmethod
@@ -30,11 +33,11 @@ class Accumulator(ABC):
     @property
     @abstractmethod
     def state(self) -> Any:
-        """The result so far, as records, arrays and tuples of them: what a checkpoint stores."""
+        """The result so far, as records, arrays and tuples of them, which a checkpoint can store."""
 
     @abstractmethod
     def resume(self, state: Any) -> None:
-        """Set a `state`, on an accumulator that was not updated yet."""
+        """Restore a `state`, in an accumulator that has not been updated yet."""
 
 
 AnyAccumulator = TypeVar("AnyFold", bound=Accumulator)
@@ -68,7 +71,7 @@ class PairAccumulator(Accumulator, Generic[OneAccumulator, OtherAccumulator]):
 
 
 class WrappedAccumulator(Accumulator, Generic[OneAccumulator]):
-    """An accumulator around another one, with the state of the inner one.
+    """An accumulator that wraps another one and has the state of the inner one.
 
     Attributes
     ----------
@@ -106,7 +109,7 @@ class CountingAccumulator(WrappedAccumulator[OneAccumulator]):
 
 @runtime_checkable
 class RowSource(Protocol):
-    """Rows with a way of their own to make a pass: in parts on other machines, or with checkpoints."""
+    """Rows that make a pass themselves: in parts on other machines, or with checkpoints."""
 
     def accumulate(self, start: Callable[[int], AnyAccumulator]) -> AnyAccumulator:
         """The accumulator after all rows; ``start(first_row)`` makes an empty one for rows from `first_row` on."""
@@ -116,7 +119,7 @@ class RowSource(Protocol):
 def accumulate(
     rows: Iterable[tuple[Any, Any, Any]] | RowSource, start: Callable[[int], AnyAccumulator]
 ) -> AnyAccumulator:
-    """One pass over `rows`, batches or a `RowSource`: the accumulator after all of them."""
+    """One pass over `rows`, batches or a `RowSource`; returns the accumulator after all rows."""
     if isinstance(rows, RowSource):
         return rows.accumulate(start)
     accumulator = start(0)
@@ -125,26 +128,22 @@ def accumulate(
     return accumulator
 
 
-# Parts that are merged at a time: the sums of as many are held by one worker.
-_MERGED = 8
-
-
 @dataclass(frozen=True)
 class PartedRows:
     """Consecutive parts of the training rows, as tasks of a Dask graph.
 
-    A pass is one graph: a task for each part, and a tree over them whose shape depends on the number of parts alone, so
-    that neither the number of workers nor the order in which tasks end changes a bit. Tasks are pure: what a worker
-    that ends has lost is computed again.
+    A pass is one graph: a task for each part, and a tree of merges whose shape depends only on the number of parts, so
+    that neither the number of workers nor the order in which tasks end affects the result. Tasks are pure: what a lost
+    worker had computed can be computed again.
 
     Attributes
     ----------
     parts : sequence of tuples
-        Arguments of `read`, tasks among them.
+        Arguments of `read`, which may be tasks.
     first_rows : sequence of int
         Training rows that come before each part.
     read : callable
-        ``read(first_row, *part)`` gives the batches of a part, where its rows are.
+        ``read(first_row, *part)`` gives the batches of a part, on the worker that holds its rows.
     """
 
     parts: Sequence[tuple[Any, ...]]
@@ -152,7 +151,7 @@ class PartedRows:
     read: Callable[..., Iterable[Batch]]
 
     def accumulate(self, start: Callable[[int], AnyAccumulator]) -> AnyAccumulator:
-        """One pass; of what the parts have made, only the whole comes here."""
+        """One pass; only the merged result is sent to this process."""
         begin, read = shared(start), shared(self.read)
         states = [
             task(_folded, begin, read, first_row, *part)
@@ -167,7 +166,7 @@ class PartedRows:
 def _folded(
     begin: Callable[[int], Accumulator], read: Callable[..., Iterable[Batch]], first_row: int, *part: Any
 ) -> Any:
-    """What a pass makes of one part."""
+    """State of the accumulator after one part."""
     fold = begin(first_row)
     for batch in read(first_row, *part):
         fold.update(*batch)
@@ -175,8 +174,8 @@ def _folded(
 
 
 def _merged(begin: Callable[[int], Accumulator], states: Sequence[Any]) -> Any:
-    """What consecutive parts make together."""
-    # Copies, since others may ask for what was merged once more: a merge changes both sides.
+    """State of the accumulators of consecutive parts, merged."""
+    # A merge changes both sides, so copies are merged: another task may need the same states again.
     whole = _resumed(begin, deepcopy(states[0]))
     for state in states[1:]:
         whole.merge(_resumed(begin, deepcopy(state)))

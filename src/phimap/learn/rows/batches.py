@@ -12,33 +12,34 @@ from scipy import sparse
 from phimap.config import size_text
 from phimap.ops import Array
 
-# Rows whose features are formed and added to the Gram matrix at a time: enough that adding a block of the sum in
-# float64, and handing tasks to threads, cost little beside the product that forms it.
+# Bounds of the number of rows whose features are formed and added to the Gram matrix at a time: large enough that
+# adding a block of the sum in float64, and starting tasks, cost little compared with the matrix product.
 _ROWS, _LEAST_ROWS = 4096, 256
-# Where features are few, the product of so many rows takes no time to speak of, and more of them come at a time.
+# With few features, the product of 4,096 rows is too cheap to amortise this, and batches have more rows.
 _MOST_ROWS, _FEW_BYTES = 16384, 64 * 2**20
-# Bytes of features that a batch may take.
+# Largest number of bytes for the features of a batch.
 _BATCH_BYTES = 256 * 2**20
 
-# Arrays as large as the inputs of a batch that exist at a time while it is scaled and its moments are formed, and
-# float64 arrays as large as its targets while these are encoded and multiplied with the features.
+# Number of arrays as large as the inputs of a batch that exist while the batch is scaled and its moments are formed,
+# and of float64 arrays as large as its targets while these are encoded and multiplied with the features.
 _INPUTS, _TARGETS = 3, 7
-# A sample of the rows is kept: 4,096 of them tell the mean of their squared errors to some 3 %, its differences along
-# a flat curve far better. Rows far from all others, on which too small an alpha fails, are few: fewer would miss them.
+# Rows of the sample that is kept: 4,096 rows give the mean of their squared errors to about 3 %, and its differences
+# along a flat curve much better. Fewer rows would miss the few rows far from all others, on which too small an alpha
+# fails.
 CAPACITY = 4096
-# Bytes of dense rows beyond which fewer are kept, images mostly, and their share of the byte budget; a thousand are
-# enough for a length scale.
+# Bytes of dense rows above which the sample has fewer rows (mostly for images), largest share of the byte budget, and
+# least number of rows: a thousand suffice for a length scale.
 _SAMPLE_BYTES, _SAMPLE_SHARE, _LEAST_SAMPLE = 2**28, 8, 1000
-# The sample of the map may be a wider one, of which the sample is a part.
+# Number of samples kept: the sample of the map may be a wider one, which contains the other one.
 _SAMPLES = 2
-# Arrays as large as the least sample that the budget must hold while a kernel is chosen: both samples, that of the
-# search in the scales that are known, in those of a metric, and what is made of it on the way.
+# Number of arrays as large as the least sample that must fit the budget while a kernel is chosen: both samples, the
+# sample of the search scaled with and without a metric, and intermediate results.
 _SAMPLE_ARRAYS = 5
 
-# Batches of inputs that the byte budget must hold: about ten exist at a time, and the features need their part.
+# Number of batches of inputs that must fit the byte budget: about ten exist at a time, and the features take the rest.
 _BATCHES_IN_BUDGET = 32
 
-#: Rows, their targets, and their weights, which are positive, or None where all are one.
+#: Rows, their targets, and their weights, which are positive, or None if all are one.
 Batch = tuple[Array, Any, np.ndarray | None]
 
 
@@ -63,7 +64,7 @@ class ArrayBatches:
 
 
 def feature_rows(n_components: int, itemsize: int) -> int:
-    """Rows whose features are held at a time, fixed by the width alone."""
+    """Rows whose features are held at a time; depends only on the number of features."""
     row_bytes = n_components * itemsize
     rows = np.clip(_FEW_BYTES // row_bytes, _ROWS, _MOST_ROWS)
     return int(max(_LEAST_ROWS, min(rows, _BATCH_BYTES // row_bytes)))
@@ -71,12 +72,12 @@ def feature_rows(n_components: int, itemsize: int) -> int:
 
 @dataclass(frozen=True)
 class RowShape:
-    """What a training row has beside its features.
+    """Size of a training row, apart from its features.
 
     Attributes
     ----------
     n_columns : int
-        Dense ones; 0 for CSR rows, which take few bytes.
+        Number of dense columns; 0 for CSR rows, which take few bytes.
     itemsize : int
         Bytes of a number.
     n_targets : int
@@ -88,12 +89,12 @@ class RowShape:
 
     @classmethod
     def of(cls, X: Array, n_targets: int) -> RowShape:
-        """That of the rows of `X`."""
+        """Return the shape of the rows of `X`."""
         return cls(0 if sparse.issparse(X) else X.shape[1], X.dtype.itemsize, n_targets)
 
     @property
     def in_batch(self) -> int:
-        """Bytes of what is made of a row of a batch."""
+        """Bytes needed for a row of a batch besides its features."""
         return _INPUTS * self.n_columns * self.itemsize + 8 * _TARGETS * (self.n_targets - 1)
 
     def kept(self, n_rows: int, budget: int) -> int:
@@ -104,19 +105,19 @@ class RowShape:
 
 
 def sample_bytes(budget: int, *, wider: bool = False) -> int:
-    """Bytes that a sample of the rows may take, but for the least one, or a wider sample for the map."""
+    """Byte limit of the sample of rows, or of the wider sample for the map; the least sample may exceed it."""
     share = budget // _SAMPLE_SHARE
     return share if wider else min(share, _SAMPLE_BYTES)
 
 
 def sample_rows(most_rows: int, row_bytes: int, most_bytes: int | None = None) -> int:
-    """Rows of so many bytes that a sample of a stream keeps, a thousand at the least."""
+    """Number of rows, of `row_bytes` each, that a sample of a stream keeps; at least a thousand."""
     most_bytes = _SAMPLE_BYTES if most_bytes is None else most_bytes
     return min(most_rows, max(_LEAST_SAMPLE, most_bytes // max(1, row_bytes)))
 
 
 def require_sample(n_rows: int, row_bytes: int, budget: int) -> None:
-    """Raise MemoryError where the budget has no room for what is made of a sample of a stream that has `n_rows`."""
+    """Raise MemoryError if the budget is too small for the arrays made from the sample of a stream of `n_rows` rows."""
     n_rows = min(n_rows, sample_rows(CAPACITY, row_bytes, sample_bytes(budget)))
     needed = _SAMPLE_ARRAYS * n_rows * row_bytes
     if needed > budget:
@@ -127,7 +128,7 @@ def require_sample(n_rows: int, row_bytes: int, budget: int) -> None:
 
 
 def batch_rows(n_components: int, itemsize: int, budget: int, kept: int, shape: RowShape | None = None) -> int:
-    """Rows of a batch: fixed by the width alone, unless the byte budget forces fewer.
+    """Rows of a batch: determined by the number of features, unless the byte budget forces fewer.
 
     Parameters
     ----------
@@ -135,14 +136,14 @@ def batch_rows(n_components: int, itemsize: int, budget: int, kept: int, shape: 
     budget : int
         Bytes that the fit may use.
     kept : int
-        Bytes that the solver keeps beside a batch.
+        Bytes that the solver holds besides a batch.
     shape : RowShape, optional
-        What rows have beside their features; None is nothing to speak of.
+        Size of a row apart from its features; None neglects it.
 
     Raises
     ------
     MemoryError
-        If these do not fit the budget with the smallest batch.
+        If the solver and the smallest batch do not fit the budget.
     """
     shape = RowShape() if shape is None else shape
     rows, row_bytes = feature_rows(n_components, itemsize), n_components * itemsize + shape.in_batch
@@ -156,26 +157,26 @@ def batch_rows(n_components: int, itemsize: int, budget: int, kept: int, shape: 
 
 
 def rows_within(rows: int, row_bytes: int, budget: int) -> int:
-    """At most `rows` to read at a time, fewer where inputs of `row_bytes` a row would strain the byte budget.
+    """At most `rows` rows to read at a time, fewer if batches with inputs of `row_bytes` a row would strain the budget.
 
-    A batch is there several times: as it is worked on, as it is decoded, while it waits, and in float64.
+    Several copies of a batch exist: in use, being decoded, waiting, and converted to float64.
     """
     return int(np.clip(budget // (_BATCHES_IN_BUDGET * row_bytes), 1, rows))
 
 
 def smallest_batch(n_components: int, itemsize: int, shape: RowShape | None = None) -> int:
-    """Bytes of the features of the smallest batch, and of what else its rows have."""
+    """Bytes of the smallest batch: its features and the other arrays of its rows."""
     shape = RowShape() if shape is None else shape
     return _least_rows(n_components, itemsize, shape) * (n_components * itemsize + shape.in_batch)
 
 
 def _least_rows(n_components: int, itemsize: int, shape: RowShape) -> int:
-    # Rows of many columns or targets need no height: each is much work.
+    # A batch of rows with many columns or targets may have few rows: each row is much work.
     return max(1, min(_LEAST_ROWS, _LEAST_ROWS * n_components * itemsize // max(1, shape.in_batch)))
 
 
 def memory_message(n_components: int, needed: int, budget: int, shape: RowShape | None = None) -> str:
-    """What a fit that needs more bytes than the budget has to say."""
+    """The message for a fit that needs more bytes than the budget."""
     rows = "" if shape is None or not shape.n_columns else f" to rows of {shape.n_columns} columns"
     targets = "" if shape is None or shape.n_targets == 1 else f" with {shape.n_targets} targets"
     return (
@@ -185,7 +186,7 @@ def memory_message(n_components: int, needed: int, budget: int, shape: RowShape 
 
 
 def require_reiterable(batches: Iterable[Any]) -> None:
-    """Raise if `batches` can be gone through once only."""
+    """Raise if `batches` can be iterated only once."""
     if iter(batches) is batches:
         raise TypeError(
             "`batches` must be iterable more than once, got a one-shot iterator: training takes two passes. "
@@ -195,7 +196,7 @@ def require_reiterable(batches: Iterable[Any]) -> None:
 
 @dataclass(frozen=True)
 class CheckedBatches:
-    """A user's batches, each checked like the arguments of `fit` whenever they are gone through.
+    """A user's batches, each checked like the arguments of `fit` at each iteration.
 
     Attributes
     ----------
@@ -210,7 +211,7 @@ class CheckedBatches:
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows; None where the batches do not have it."""
+        """Number of rows; None if the batches do not state it."""
         return getattr(self.batches, "n_rows", None)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -221,14 +222,14 @@ class CheckedBatches:
 
 
 def first_batch(batches: Iterable[tuple[Any, ...]]) -> tuple[Any, Any, Any]:
-    """The first batch (X, y, sample_weight), which shows what all rows are."""
+    """The first batch (X, y, sample_weight), from which the kind of all rows is inferred."""
     for batch in batches:
         return _triple(batch)
     raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
 
 
 def _triple(batch: Any) -> tuple[Any, Any, Any]:
-    """A user's batch as (X, y, sample_weight), the weights None where it has none."""
+    """A user's batch as (X, y, sample_weight); sample_weight is None if the batch has no weights."""
     if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
         raise TypeError(
             f"`batches` must hold pairs (X, y), or (X, y, sample_weight), got {type(batch).__name__} as one of "

@@ -1,4 +1,4 @@
-"""Passes over rows that are stored, so that a fit that was stopped continues where it was."""
+"""Passes over rows that are stored, so that a stopped fit can continue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DataFingerprint:
     rows : list of int
         Rows of each batch.
     complete : bool
-        Whether these are all batches.
+        Whether the batches of a whole pass are included.
     """
 
     digests: list[int] = field(default_factory=list)
@@ -39,7 +39,7 @@ class DataFingerprint:
 
     @property
     def state(self) -> tuple[np.ndarray, np.ndarray, bool]:
-        """The same as arrays."""
+        """The fingerprint as arrays."""
         return np.array(self.digests, np.uint64), np.array(self.rows, np.int64), self.complete
 
     @classmethod
@@ -61,7 +61,7 @@ class DataFingerprint:
             )
 
     def finish(self, n_batches: int) -> None:
-        """Raise unless a stream that has ended had as many batches as before."""
+        """Raise unless a completed pass had as many batches as earlier passes."""
         if n_batches != len(self.digests):
             raise DataError(
                 f"there are {sum(self.rows[:n_batches]):,} training rows, fewer than the checkpoint was written for. "
@@ -72,16 +72,16 @@ class DataFingerprint:
 
 @dataclass(frozen=True)
 class StoredPass:
-    """A pass in a checkpoint.
+    """A pass as stored in a checkpoint.
 
     Attributes
     ----------
     state : object
-        Of its accumulator.
+        State of the accumulator of the pass.
     n_batches : int
-        Batches that were added.
+        Number of batches added.
     complete : bool
-        Whether these are all batches.
+        Whether the pass is complete.
     """
 
     state: Any
@@ -90,7 +90,7 @@ class StoredPass:
 
 
 class CheckpointStore(ABC):
-    """Stores the states of accumulators, in case a fit is stopped."""
+    """Stores the states of accumulators, so that a stopped fit can continue."""
 
     @abstractmethod
     def session(self) -> AbstractContextManager[None]:
@@ -98,7 +98,7 @@ class CheckpointStore(ABC):
 
     @abstractmethod
     def agree(self, part: str, values: Mapping[str, Any]) -> None:
-        """Raise unless these named values are those of the fit that was stopped, if there was one; store them."""
+        """Compare named values with those of the stopped fit and raise if they differ; store them if there was none."""
 
     @abstractmethod
     def budget(self, memory: int | str | None) -> int:
@@ -111,11 +111,11 @@ class CheckpointStore(ABC):
 
     @abstractmethod
     def recall(self, index: int) -> StoredPass | None:
-        """The stored pass of this index; the caller may change its state."""
+        """The stored pass with this index, or None; the caller may change its state."""
 
     @abstractmethod
     def report(self, message: str) -> None:
-        """Say where a fit continues."""
+        """Report where a fit continues."""
 
     @abstractmethod
     def uninterrupted(self) -> AbstractContextManager[None]:
@@ -123,23 +123,23 @@ class CheckpointStore(ABC):
 
     @abstractmethod
     def record(self, index: int, accumulator: Any, n_batches: int) -> None:
-        """Record the accumulator of a pass after so many batches; more are to come."""
+        """Record the accumulator of an unfinished pass after `n_batches` batches."""
 
     @abstractmethod
     def finish(self, index: int, accumulator: Any, n_batches: int) -> None:
-        """Record the accumulator of a pass that is complete."""
+        """Record the accumulator of a completed pass."""
 
 
 class CheckpointedRows:
     """Batches whose passes are stored in a checkpoint.
 
-    Everything between passes follows from their results and is computed again: a fit that continues runs from its
-    start, and a pass that is stored gives its accumulator at once.
+    Only passes are stored. A fit that continues runs again from its start and computes everything else again, while a
+    completed pass returns its stored accumulator at once.
 
     Parameters
     ----------
     batches : iterable of (X, y, weights)
-        The same each time.
+        The same batches at each iteration.
     store : CheckpointStore
     """
 
@@ -150,7 +150,7 @@ class CheckpointedRows:
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows; None where the batches do not have it."""
+        """Number of rows; None if the batches do not state it."""
         return getattr(self._batches, "n_rows", None)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -192,13 +192,13 @@ class CheckpointedRows:
         return accumulator
 
     def check_rest(self) -> None:
-        """Read the batches that this process has not read, since their passes were stored: they must be the same."""
+        """Read the batches that this process skipped, as their passes were stored, and check that they are the same."""
         if self._n_read < len(self._store.fingerprint.digests):
             for _ in self:
                 pass
 
     def _check_first_batch(self) -> None:
-        """Compare one batch before long work starts."""
+        """Check one batch before long work starts."""
         batches = iter(self)
         next(batches, None)
         batches.close()  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,4 +1,4 @@
-"""Where the training rows lie, column by column, and which rows lie beyond."""
+"""Ranges of the columns of the training rows, and rows outside of them."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from phimap.learn.rows.scaling import ColumnMoments
 from phimap.ops import Array, ops_for
 from phimap.records import Record, of_floats, of_number
 
-# A column's range is widened on each side by this share of itself. On 15 real tables of 500 to 4,000 rows less than
-# 0.2 % of other rows lie so far out that a kernel tells.
+# A column's range is widened on each side by this share of its length. On 15 real tables of 500 to 4,000 rows, less
+# than 0.2 % of new rows then lie so far outside that the kernel is affected.
 _WIDENED = 0.5
-# Standard deviations in the range of some thousand normal numbers. A range of more has a long tail, or belongs to a
-# column that is mostly constant, and its ends say the less of what may come: it is widened by the square of the excess.
+# Range of a few thousand normal numbers, in standard deviations. If the range is longer, the column has a long tail or
+# is mostly constant, and its ends say little about new values: the margin is multiplied by the squared excess.
 _DEVIATIONS = 8.0
-# Numbers in a row of which NumPy compares many at a time.
+# Length of rows that NumPy compares efficiently.
 _LONG = 1024
-# So many rows know half as much of the range as many do.
+# With this number of rows, the margin is doubled, since few rows give a poor estimate of the range.
 _FEW_ROWS = 20.0
 
 
 @dataclass
 class ColumnRange(Record):
-    """Least and largest value of each column of dense rows, and how far beyond them is still near.
+    """Smallest and largest value of each column of dense rows, and the margin within which new values count as near.
 
     Attributes
     ----------
     low, high : ndarray of shape (d,) or None
-        None where no dense rows were seen.
+        None if no dense rows were seen.
     margin : ndarray of shape (d,) or None
-        By what the range is widened on each side; None before `settled`.
+        Length by which the range is widened on each side; None before `settled`.
     radius : float
         Root mean square distance of scaled rows from their mean.
     """
@@ -49,20 +49,20 @@ class ColumnRange(Record):
         yield known or self.margin is None, "both ends of its range where it has a margin"
 
     def update(self, X: Array) -> None:
-        """Add rows (r, d); CSR rows, of which no range is kept, are passed over."""
+        """Add rows (r, d); CSR rows are ignored."""
         if X.shape[0] and not sparse.issparse(X):
             low, high = _least_and_largest(ops_for(X).to_host(X))
             self.merge(ColumnRange(low.astype(np.float64), high.astype(np.float64)))
 
     def merge(self, other: ColumnRange) -> None:
-        """Add the rows of another; the margin stays as it is."""
+        """Add the rows of another range; the margin does not change."""
         if self.low is None or self.high is None:
             self.low, self.high = other.low, other.high
         elif other.low is not None and other.high is not None:
             self.low, self.high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
 
     def settled(self, moments: ColumnMoments, scaled: Array) -> Self:
-        """The range with its margin, by the moments of the rows, and its radius, by a sample (n, k) of scaled ones."""
+        """The range with its margin, from the moments of the rows, and its radius, from scaled sample rows (n, k)."""
         if self.low is None or self.high is None:
             return self
         rows = np.asarray(ops_for(scaled).to_host(scaled), dtype=np.float64)
@@ -72,7 +72,7 @@ class ColumnRange(Record):
             in_deviations = np.divide(spread, deviation, out=np.zeros_like(spread), where=deviation > 0)
             tail = np.square(np.maximum(in_deviations / _DEVIATIONS, 1))
             margin = _WIDENED * (1 + _FEW_ROWS / (moments.n or 1)) * spread * tail
-            # A value that float32 rounds is no other value.
+            # Allow for the rounding of values to float32.
             margin += np.finfo(np.float32).eps * np.maximum(np.abs(self.low), np.abs(self.high))
             distances = np.square(rows - rows.mean(axis=0)).sum(axis=1)
             return replace(self, margin=margin, radius=float(np.sqrt(distances.mean())))
@@ -82,7 +82,7 @@ class ColumnRange(Record):
         if self.margin is None:
             return np.zeros(0, np.intp)
         low, high = self._ends(X.dtype)
-        # Most batches have none, which takes two reads of them to see.
+        # Most batches have no such row, which two reads of the batch establish.
         least, largest = _least_and_largest(X)
         columns = np.flatnonzero((least < low) | (largest > high))
         if not columns.size:
@@ -91,11 +91,11 @@ class ColumnRange(Record):
         return np.flatnonzero(((some < low[columns]) | (some > high[columns])).any(axis=1))
 
     def nearest(self, X: np.ndarray) -> np.ndarray:
-        """The nearest rows (r, d) within the widened range."""
+        """For each row, the nearest row within the widened range (r, d)."""
         return np.clip(X, *self._ends(X.dtype))
 
     def farthest(self, row: np.ndarray) -> int:
-        """The column in which a row (d,) lies farthest out, in units of its widened range."""
+        """The column in which a row (d,) is farthest outside, relative to the widened range of the column."""
         low, high = self._ends(np.dtype(np.float64))
         with np.errstate(over="ignore", invalid="ignore"):
             outside = np.maximum(low - row, row - high)
@@ -110,9 +110,9 @@ class ColumnRange(Record):
 
 
 def _least_and_largest(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Least and largest value of each column of rows (r, d), of which there is one at least."""
+    """Smallest and largest value of each column of at least one row (r, d)."""
     n_rows, d = X.shape
-    # Short rows side by side in a longer one are compared many at a time.
+    # Several short rows are viewed as one long row, which NumPy compares faster.
     group = max(1, min(_LONG // d, n_rows))
     if group == 1 or not X.flags.c_contiguous:
         return X.min(axis=0), X.max(axis=0)

@@ -1,4 +1,4 @@
-"""The features of training rows: mapped in a pass, and streamed to solvers that make several passes."""
+"""Features of training rows: mapped in a pass, and streamed to solvers that make several passes."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from phimap.learn.rows.checkpoint import CheckpointedRows
 from phimap.learn.rows.samples import ExtremeRows
 from phimap.ops import Array
 
-#: Gives, for rows (r, d), targets and weights: their block of features, encoded targets (r, t) and weights (r,).
+#: Maps rows (r, d), targets and weights to a block of features, encoded targets (r, t) and weights (r,).
 Mapping = Callable[[Array, Any, np.ndarray | None], tuple[FeatureBlock, np.ndarray, Any]]
 
 
 class MappedRows(Accumulator):
-    """An accumulator of the features of rows, beside that of the extreme rows.
+    """An accumulator that maps rows to features for an inner accumulator, and collects the extreme rows.
 
     Parameters
     ----------
     mapping : Mapping
     inner : Accumulator
-        Of blocks of features.
+        Accumulator of blocks of features.
     extreme : ExtremeRows, optional
-        Is updated with all rows. Its seed gives the keys of the rows.
+        Collection updated with all rows; its seed determines the keys of the rows.
     resumed : callable, optional
-        ``resumed(n_rows)`` is called with the rows of a state that is set.
+        ``resumed(n_rows)`` is called with the number of rows of a restored state.
     held_out_below : float, optional
         Rows with keys up to this one are held out: `inner` does not get them.
     """
@@ -83,16 +83,16 @@ class MappedRows(Accumulator):
 
 @dataclass
 class FeatureStream:
-    """Blocks of features, targets and weights of batches; blocks that fit are kept in memory, others formed anew.
+    """Blocks of features, targets and weights of batches; blocks that fit are kept in memory, others are recomputed.
 
     Attributes
     ----------
     batches : iterable of (X, y, weights), or RowSource
         The same rows in each pass.
     mapping : callable
-        ``mapping()`` gives a function from rows to features, with a buffer of its own.
+        ``mapping()`` gives a function from rows to features, with its own buffer.
     memory : int
-        Bytes for features that are kept; none are kept of rows on other machines. No number depends on it.
+        Bytes for kept features; none are kept for rows on other machines. No result depends on it.
     extreme : ExtremeRows
         Collects the extreme rows in the first pass.
     advance : callable
@@ -100,9 +100,9 @@ class FeatureStream:
 
     Notes
     -----
-    **Cost.** Features that fit are always kept: to keep a number costs one copy, 0.6 ns of one core, and saves forming
-    it again in every further pass, 1.4 ns for the cheapest, Fourier features of a few columns. These take one to eleven
-    times as long to form as both products of a pass with them (`benchmarks/losses.py`).
+    **Cost.** Features that fit are always kept. Keeping a number costs one copy, 0.6 ns of one core, and saves forming
+    it again in each further pass: 1.4 ns for the cheapest, Fourier features of few columns. Forming Fourier features
+    takes one to eleven times as long as both matrix products of a pass with them (`benchmarks/losses.py`).
     """
 
     batches: Iterable[Batch] | RowSource
@@ -117,7 +117,7 @@ class FeatureStream:
     def accumulate(
         self, start: Callable[[int], AnyAccumulator], *, held_out_below: float | None = None
     ) -> AnyAccumulator:
-        """One pass; rows with keys up to `held_out_below` are held out, in the first pass alone."""
+        """One pass; in the first pass, rows with keys up to `held_out_below` are held out."""
         first, extreme = self._first_pass, self.extreme
 
         def begin(first_row: int, mapping: Mapping, resumed: Callable[[int], None] | None = None) -> MappedRows:
@@ -127,7 +127,7 @@ class FeatureStream:
         if isinstance(self.batches, Iterable):
             found = self._accumulate_here(self.batches, begin)
         else:
-            # Workers receive the function below: it names the mapping alone, not the stream.
+            # Workers receive the function below, so it refers to the mapping only, not to the stream.
             mapping = self.mapping
             found = self.batches.accumulate(lambda first_row: begin(first_row, mapping()))
         if found.extreme is not None:
@@ -155,7 +155,7 @@ class FeatureStream:
         return rows
 
     def _block(self, index: int, mapping: Mapping, batch: Batch) -> WeightedBlock:
-        """The features of the batch at an index, kept or formed."""
+        """The features of the batch with this index, kept or recomputed."""
         block = self._kept_block(index, mapping, batch)
         self.advance(block[0].shape[0])
         return block
@@ -167,19 +167,19 @@ class FeatureStream:
         size = block.shape[0] * block.shape[1] * block.dtype.itemsize
         if size <= self.memory:
             self.memory -= size
-            # A copy: the features formed next overwrite the buffer.
+            # The block is copied, since the features formed next overwrite the buffer.
             block = block.rows(np.arange(block.shape[0]))
             self._kept[index] = block, targets, weights
         return block, targets, weights
 
 
 class _Blocks:
-    """The mapping of one batch after the other.
+    """A mapping that counts the batches it is called with.
 
     Attributes
     ----------
     index : int
-        Of the next batch.
+        Index of the next batch.
     """
 
     def __init__(self, mapping: Mapping, block: Callable[[int, Mapping, Batch], WeightedBlock]):

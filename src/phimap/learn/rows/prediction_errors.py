@@ -13,14 +13,14 @@ from phimap.learn.rows.scaling import ColumnMoments
 
 
 class SquaredErrors(Accumulator):
-    """Squared errors of a regressor, and how far its targets lie from their mean.
+    """Squared errors of a regressor, and the moments of its targets.
 
     Attributes
     ----------
     moments : Moments or None
-        Of the targets; None before the first rows.
+        Moments of the targets; None before the first rows.
     errors : ndarray of shape (t,)
-        Weighted sums of squares.
+        Weighted sums of squared errors.
     """
 
     def __init__(self, fitted: Any, predict: Callable[[Any, Any], np.ndarray]):
@@ -58,7 +58,7 @@ class SquaredErrors(Accumulator):
 
     @property
     def score(self) -> float:
-        """Mean over targets of R2; of a constant target 1 where it is met and 0 where it is not."""
+        """R2, the mean over targets; for a constant target, 1 if it is predicted exactly and 0 otherwise."""
         if self.moments is None:
             raise ValueError("Found array with 0 sample(s), while a score needs at least 1. Give rows.")
         spread = self.moments.squared_deviations
@@ -67,12 +67,12 @@ class SquaredErrors(Accumulator):
 
 
 class Hits(Accumulator):
-    """Labels that a classifier predicts.
+    """Labels that a classifier predicts correctly.
 
     Attributes
     ----------
     right, total : float
-        Sums of weights.
+        Total weights of the correctly predicted rows and of all rows.
     """
 
     def __init__(self, fitted: Any, predict: Callable[[Any, Any], np.ndarray]):
@@ -102,12 +102,12 @@ class Hits(Accumulator):
 
     @property
     def score(self) -> float:
-        """Their share."""
+        """Share of the correctly predicted rows."""
         if not self.total:
             raise ValueError("Found array with 0 sample(s), while a score needs at least 1. Give rows.")
         return self.right / self.total
 
 
 def _started(kind: type, fitted: Any, predict: Callable[[Any, Any], np.ndarray], first_row: int) -> Any:
-    """An empty accumulator of a kind."""
+    """An empty accumulator of class `kind`."""
     return kind(fitted, predict)

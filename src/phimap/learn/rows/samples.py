@@ -1,4 +1,4 @@
-"""Rows of a stream that are kept: a random sample, and the extreme rows."""
+"""Samples of the rows of a stream: random rows, and extreme rows."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ from phimap.learn.weights import joined_weights
 from phimap.ops import Array, ops_for
 from phimap.records import Record, of_entries, of_floats, of_number
 
+# Number of extreme rows kept. On 6,000 to 35,000 rows, 64 make the choice of alpha slightly noisier, 256 do not improve
+# it.
+EXTREME_CAPACITY = 128
+
 
 class WeightedRows(NamedTuple):
-    """Rows (r, d), their targets and weights (r,), which may be None."""
+    """Rows (r, d), their targets, and their weights (r,) or None."""
 
     X: Array
     y: Any
@@ -28,19 +32,19 @@ class WeightedRows(NamedTuple):
 
 @dataclass
 class KeptRows(Record, ABC):
-    """The rows of least rank, which does not depend on how the stream is cut into batches.
+    """The rows of smallest rank, which do not depend on how the stream is cut into batches.
 
     Attributes
     ----------
     seed : int
     n_seen : int
-        Rows offered.
+        Number of rows offered.
     keys : ndarray of shape (n_kept,)
-        Of the rows kept: a row's key is a hash of its index in the stream and of the seed.
+        Keys of the rows kept: a row's key is a hash of its index in the stream and of the seed.
     X : array or CSR matrix of shape (n_kept, n_features)
     y : ndarray
     weights : ndarray of shape (n_kept,) or None
-        None where all are one.
+        None if all are one.
     """
 
     seed: int = field(metadata=of_number(least=0))
@@ -55,37 +59,37 @@ class KeptRows(Record, ABC):
         yield self.y is None or np.shape(self.y)[:1] == self.keys.shape, "a target for each row"
 
     def are_numbers(self, width: int) -> bool:
-        """Whether what is kept, if anything, are rows (n_kept, width) with targets, of dtypes that learners take."""
+        """Whether the kept rows, if any, are (n_kept, width), of a dtype that learners accept, and have targets."""
         X = self.X
         if X is None or self.y is None:
             return not self.keys.size
         return X.ndim == 2 and X.shape[1] == width and X.dtype in (np.float32, np.float64, np.uint8)
 
     def rows(self, chosen: np.ndarray) -> WeightedRows:
-        """Some of the rows kept, in this order."""
+        """The kept rows with indices `chosen`, in this order."""
         return WeightedRows(self.X[chosen], self.y[chosen], None if self.weights is None else self.weights[chosen])
 
     @property
     @abstractmethod
     def ranks(self) -> np.ndarray:
-        """Ranks of the rows kept (n_kept,)."""
+        """Ranks (n_kept,) of the rows kept."""
 
     @abstractmethod
     def _ranks_of(self, X: Array, keys: np.ndarray) -> np.ndarray:
-        """Ranks of the rows of `X`, which have these keys."""
+        """Ranks of the rows of `X` with these keys."""
 
     @abstractmethod
     def _least(self, ranks: np.ndarray, X: Array) -> np.ndarray:
-        """Indices, ascending, of the rows to keep of those with `ranks`; the last of them come like `X`."""
+        """Ascending indices of the rows to keep, among rows with `ranks`; `X` is an example of the rows."""
 
     def update(self, X: Array, y: np.ndarray, weights: np.ndarray | None = None) -> None:
-        """Offer rows, with positive weights; those taken are copied."""
+        """Offer rows with positive weights; the rows kept are copied."""
         keys = row_uniforms(self.n_seen, X.shape[0], self.seed)
         self.n_seen += X.shape[0]
         self._take(X, y, weights, keys, self._ranks_of(X, keys))
 
     def merge(self, other: Self, *, without: Any = ()) -> None:
-        """Offer the rows that another record has, less those with keys in `without`."""
+        """Offer the rows that another record keeps, except those with keys in `without`."""
         self.n_seen += other.n_seen
         if other.X is not None:
             new = np.flatnonzero(~np.isin(other.keys, without))
@@ -93,13 +97,13 @@ class KeptRows(Record, ABC):
             self._take(other.X[new], other.y[new], weights, other.keys[new], other.ranks[new])
 
     def join(self, later: Self) -> None:
-        """Offer the rows that the record of the rest of the same stream has: one begun with ``n_seen`` of this one."""
+        """Offer the rows kept by `later`, a record of the rest of the stream that began at this record's ``n_seen``."""
         self.n_seen = later.n_seen
         if later.X is not None:
             self._take(later.X, later.y, later.weights, later.keys, later.ranks)
 
     def _take(self, X: Array, y: np.ndarray, weights: np.ndarray | None, keys: np.ndarray, ranks: np.ndarray) -> None:
-        """Keep those of the rows offered that rank among the least, and of the others as many as stay so."""
+        """Keep the rows of smallest rank among the rows held and the rows offered."""
         ranks, n_held = np.concatenate([self.ranks, ranks]), self.keys.size
         chosen = self._least(ranks, X)
         old, new = chosen[chosen < n_held], chosen[chosen >= n_held] - n_held
@@ -110,12 +114,12 @@ class KeptRows(Record, ABC):
             self._keep(np.concatenate([self.keys, keys])[chosen], ranks[chosen])
 
     def _keep(self, keys: np.ndarray, ranks: np.ndarray) -> None:
-        """Store keys and ranks of the rows kept."""
+        """Store the keys and ranks of the rows kept."""
         self.keys = keys
 
 
 def _stacked(X: Array, y: Any, old: np.ndarray, more: Array, targets: Any, new: np.ndarray) -> tuple[Array, Any]:
-    """Rows `old` of (X, y), which may be None, and copies of the rows `new` of ``(more, targets)`` below them."""
+    """Rows `old` of (X, y), which may be None, followed by copies of the rows `new` of ``(more, targets)``."""
     fresh = more[new] if sparse.issparse(more) else np.asarray(ops_for(more).to_host(more[new]))
     if X is None:
         return fresh, targets[new]
@@ -123,7 +127,7 @@ def _stacked(X: Array, y: Any, old: np.ndarray, more: Array, targets: Any, new: 
     if sparse.issparse(fresh):
         return sparse.vstack([X[old], fresh]).tocsr(), every
     stacked = np.empty((len(old) + len(new), X.shape[1]), np.result_type(X, fresh))
-    # Row by row: a copy of all rows that stay would stand beside both.
+    # Row by row, since a copy of all old rows would need memory besides both arrays.
     for place, row in enumerate(old):
         stacked[place] = X[row]
     stacked[len(old) :] = fresh
@@ -132,14 +136,14 @@ def _stacked(X: Array, y: Any, old: np.ndarray, more: Array, targets: Any, new: 
 
 @dataclass
 class Reservoir(KeptRows):
-    """The rows with the smallest keys; the first of them, in order of their keys, are a sample too.
+    """The rows with the smallest keys: a random sample, of which the first rows in the order of keys are a sample, too.
 
     Attributes
     ----------
     most_rows : int or None
-        Rows to keep, where their bytes allow; None is 4,096.
+        Rows to keep, if their bytes allow; None is 4,096.
     most_bytes : int or None
-        Bytes of dense rows beyond which fewer are kept, but no fewer than a thousand; None is a quarter of a gigabyte.
+        Bytes of dense rows above which fewer rows are kept, but at least a thousand; None is a quarter of a gigabyte.
     """
 
     most_rows: int | None = None
@@ -150,7 +154,7 @@ class Reservoir(KeptRows):
         return self.keys
 
     def first(self, n_rows: int, *, without: Any = ()) -> WeightedRows:
-        """The `n_rows` rows with the smallest keys, in the order of their keys, less those with keys in `without`."""
+        """The `n_rows` rows with the smallest keys, in this order, except those with keys in `without`."""
         chosen = np.argsort(self.keys, kind="stable")[:n_rows]
         chosen = chosen[~np.isin(self.keys[chosen], without)]
         return self.rows(chosen)
@@ -170,7 +174,7 @@ class Reservoir(KeptRows):
         return np.flatnonzero(ranks <= np.partition(ranks, capacity - 1)[capacity - 1])
 
     def _capacity(self, X: Array) -> int:
-        """Rows to keep of a stream of batches like `X`, fixed by the bytes of a row alone."""
+        """Rows to keep of a stream of batches like `X`; depends only on the bytes of a row."""
         most_rows = CAPACITY if self.most_rows is None else self.most_rows
         if sparse.issparse(X):
             return most_rows
@@ -186,21 +190,17 @@ def fingerprint(X: Array, y: np.ndarray) -> str:
     return digest.hexdigest()
 
 
-# Rows that are kept. Of 6,000 to 35,000 rows, 64 leave the choice of alpha a little more noise, 256 no less.
-EXTREME_CAPACITY = 128
-
-
 @dataclass
 class ExtremeRows(KeptRows):
-    """The rows of largest ``|(x - centre) * factor|``, the first to come among equals.
+    """The rows with the largest ``|(x - centre) * factor|``; earlier rows win ties.
 
-    With the seed of the `Reservoir` that sees the same stream, rows have the same keys in both.
+    With the seed of the `Reservoir` of the same stream, rows have the same keys in both.
 
     Attributes
     ----------
     centre, factor : ndarray of shape (n_features,)
     distances : ndarray of shape (n_kept,)
-        Squared.
+        Squared distances.
     """
 
     centre: np.ndarray = field(kw_only=True, metadata=of_floats("d"))
@@ -208,7 +208,7 @@ class ExtremeRows(KeptRows):
     distances: np.ndarray = field(default_factory=lambda: np.empty(0), metadata=of_floats("?n"))
 
     def begun(self, first_row: int) -> ExtremeRows:
-        """A record for the rows of the same stream from `first_row` on, which has seen none."""
+        """An empty record for the rows of the same stream from `first_row` on."""
         return ExtremeRows(self.seed, first_row, centre=self.centre, factor=self.factor)
 
     @property
@@ -216,7 +216,7 @@ class ExtremeRows(KeptRows):
         return -self.distances
 
     def first(self, n_rows: int) -> tuple[WeightedRows, np.ndarray]:
-        """The `n_rows` most outlying rows and their keys."""
+        """The `n_rows` most extreme rows and their keys."""
         chosen = np.argsort(self.ranks, kind="stable")[:n_rows]
         return self.rows(chosen), self.keys[chosen]
 
@@ -229,7 +229,7 @@ class ExtremeRows(KeptRows):
         return -np.square(deviations).sum(axis=1)
 
     def _least(self, ranks: np.ndarray, X: Array) -> np.ndarray:
-        # The order of arrival decides among equals.
+        # Earlier rows win ties.
         return np.sort(np.argsort(ranks, kind="stable")[:EXTREME_CAPACITY])
 
     def _keep(self, keys: np.ndarray, ranks: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Standardisation of inputs as a streamed sum and a frozen record."""
+"""Standardisation of inputs: moments accumulated over a stream, and a frozen record of the scaling."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from phimap.learn.weights import total_weight, weighted_mean, weighted_sum
 from phimap.ops import Array, Ops, ops_for
 from phimap.records import Record, of_floats, of_number, with_lengths
 
-# Deviations from the median, in robust standard deviations, that make a tail heavy.
+# A tail is heavy if it reaches this many robust standard deviations from the median.
 _HEAVY = 10.0
-# The middle half of normal numbers, in standard deviations.
+# Interquartile range of the standard normal distribution.
 _MIDDLE_HALF = 1.349
 
 
@@ -25,9 +25,9 @@ class Squash(Record):
     Attributes
     ----------
     centre, factor : ndarray of shape (n_features,)
-        Median, and inverse robust standard deviation: the spread of the middle half over 1.349.
+        Median, and inverse robust standard deviation: 1.349 over the interquartile range.
     others : ndarray of shape (n_features,) or None
-        1 for columns that stay as they are, whose factor is 0; None where there are none.
+        1 for columns that are not squashed, whose factor is 0; None if all columns are squashed.
     """
 
     centre: np.ndarray = field(metadata=of_floats("d"))
@@ -36,19 +36,19 @@ class Squash(Record):
 
     @property
     def n_features(self) -> int:
-        """Columns d."""
+        """Number d of columns."""
         return self.centre.shape[0]
 
     @classmethod
     def of_sample(cls, X: np.ndarray, amounts: np.ndarray | None = None) -> Squash | None:
-        """For random rows (n, d), dense; None where no column has a heavy tail.
+        """Return the squashing for random dense rows (n, d); None if no column has a heavy tail.
 
-        `amounts` (d,) says which columns may be squashed; None is all of them.
+        `amounts` (d,) is 1 for columns that may be squashed, else 0; None allows all of them.
         """
         X = X.astype(np.float64)
         low, centre, high = np.quantile(X, [0.25, 0.5, 0.75], axis=0)
         spread, deviation = (high - low) / _MIDDLE_HALF, X.std(axis=0)
-        # Half of a column may be one value, mostly zero.
+        # The interquartile range is 0 if one value, mostly zero, fills half of a column.
         spread = np.where(spread > 0, spread, deviation)
         factor = np.divide(1, spread, out=np.ones_like(spread), where=spread > 0)
         others = None
@@ -69,12 +69,12 @@ class Scaling(Record):
     Attributes
     ----------
     shift : ndarray of shape (n_features,)
-        Zero where the input is sparse, which a shift would fill.
+        Zero if the input is sparse, as a shift would make it dense.
     factor : ndarray of shape (n_features,)
     root : ndarray of shape (n_features, k) or None
-        What scaled rows are multiplied by; None where it is the identity. A diagonal metric is part of `factor`.
+        Matrix that multiplies the scaled rows; None for the identity. A diagonal metric is part of `factor`.
     squash : Squash or None
-        What columns go through before all else; None where they are taken as they are.
+        Squashing that is applied to the columns first; None for none.
     """
 
     shift: np.ndarray = field(metadata=of_floats("d"))
@@ -85,7 +85,7 @@ class Scaling(Record):
     def apply(self, ops: Ops, X: Array) -> Array:
         """The rows of `X` (r, d) scaled, as a new array; on a record bound to `ops`.
 
-        CSR stays CSR unless the columns are shifted, as those of a model fitted on dense rows are.
+        CSR rows stay CSR unless the scaling has a shift, which it has if the model was fitted on dense rows.
         """
         if not ops.is_finite(self.factor):
             raise ValueError(
@@ -97,19 +97,19 @@ class Scaling(Record):
             scaled = ops.scale_columns(X, self.factor)
         else:
             scaled = (ops.dense(X) - self.shift) * self.factor
-        # Rows are multiplied in tiles, so that the number of threads changes no bit.
+        # The product is computed in tiles, so that the number of threads does not change the result.
         return scaled if self.root is None else ops.matmul_rows(ops.dense(scaled), self.root, None)
 
     @classmethod
     def squashed(cls, squash: Squash, X: np.ndarray) -> Scaling:
-        """Squashed columns to mean 0 and variance 1, as far as random rows `X` (n, d) tell."""
+        """Squashing, then scaling to mean 0 and variance 1, as estimated from random rows `X` (n, d)."""
         moments = ColumnMoments.empty(X.shape[1])
         moments.update(squash.apply(ops_for(X), X).astype(np.float64))
         scaling = replace(moments.scaling("columns"), squash=squash)
         return scaling if squash.others is None else replace(scaling, factor=np.where(squash.others, 1, scaling.factor))
 
     def rooted(self, root: np.ndarray | None) -> Scaling:
-        """The scaling, then the root of a metric: factors (n_features,) or a matrix (n_features, k)."""
+        """The scaling, followed by the root of a metric: factors (n_features,) or a matrix (n_features, k)."""
         if root is None:
             return self
         return replace(self, factor=self.factor * root) if root.ndim == 1 else replace(self, root=root)
@@ -119,16 +119,16 @@ class Scaling(Record):
 class ColumnMoments(Record):
     """Weight, means and sums of squared deviations of columns, batch by batch.
 
-    The weight of rows that have none is their number. Batches are merged by the update of Chan, Golub and LeVeque
+    Without weights, the weight is the number of rows. Batches are merged by the update of Chan, Golub and LeVeque
     (1983), which does not cancel.
 
     Attributes
     ----------
     mean, squared_deviations : ndarray of shape (d,)
     n : float
-        The weight.
+        Total weight.
     sparse : bool
-        Whether CSR rows were among them.
+        Whether any rows were CSR.
     """
 
     mean: np.ndarray = field(metadata=of_floats("d"))
@@ -158,7 +158,7 @@ class ColumnMoments(Record):
             squares = np.asarray(X.multiply(X).sum(axis=0, dtype=np.float64)).ravel()
             deviations = np.maximum(squares - rows * mean**2, 0)
         else:
-            # Columns that lie in one piece are summed several times as fast as those across rows.
+            # Sums along contiguous columns are several times as fast as sums across rows.
             columns = np.array(ops_for(X).to_host(X).T, dtype=np.float64, order="C")
             mean = columns.mean(axis=1)
             columns -= mean[:, None]
@@ -166,13 +166,13 @@ class ColumnMoments(Record):
         self._add(rows, mean, deviations)
 
     def merge(self, other: ColumnMoments) -> None:
-        """Add the rows of another."""
+        """Add the rows of other moments."""
         self.sparse = self.sparse or other.sparse
         if other.n:
             self._add(other.n, other.mean, other.squared_deviations)
 
     def _add(self, rows: float, mean: np.ndarray, deviations: np.ndarray) -> None:
-        """Add rows of this weight with their means and squared deviations from these."""
+        """Add rows of weight `rows`, with their means and squared deviations from these means."""
         total = self.n + rows
         step = mean - self.mean
         self.squared_deviations = self.squared_deviations + (deviations + step**2 * (self.n * rows / total))
@@ -187,10 +187,10 @@ class ColumnMoments(Record):
     def scaling(self, kind: str | bool, *, complete: bool = False) -> Scaling:
         """The standardisation of this kind.
 
-        ``"columns"``: each column to mean 0 and variance 1; constant ones become 0, and if no more training rows are to
-        come (`complete`) so do all values that new rows have there. ``"global"``: one factor for all columns, to a mean
-        variance of 1 about their means: for inputs in one unit, such as pixels. False: none. ``"auto"``: columns, but
-        none of CSR rows, where rare columns would outweigh all others. ``"mean"``: mean 0, in the scale that they have.
+        ``"columns"``: each column to mean 0 and variance 1; constant columns become 0, also in new rows if the training
+        rows are `complete`. ``"global"``: one factor for all columns, such that the mean variance is 1, for inputs in
+        one unit such as pixels. False: none. ``"auto"``: as ``"columns"``, but none for CSR rows, where rare columns
+        would dominate. ``"mean"``: mean 0, scale unchanged.
         """
         d = self.mean.shape[0]
         if kind is False or (kind in ("auto", "mean") and self.sparse):
@@ -207,7 +207,7 @@ class ColumnMoments(Record):
 
 
 def check_standardisation(kind: str | bool | None) -> str | bool:
-    """`kind` as `ColumnMoments.scaling` knows it."""
+    """`kind`, checked, in the form that `ColumnMoments.scaling` takes."""
     if is_none(kind):
         return False
     if kind not in ("auto", "columns", "global"):

@@ -1,4 +1,4 @@
-"""The summary of training rows that one pass gives: moments, ranges, classes and random samples."""
+"""The summary of training rows from the first pass: moments, ranges, classes and random samples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from phimap.learn.rows.target_facts import LARGEST_TARGET, ExtremeTargets, Label
 from phimap.ops import Array, ops_for
 from phimap.records import Record, of_floats, of_number
 
-#: Distinct targets up to which numbers may be labels of classes, where the task is not known yet.
+#: Largest number of distinct numeric targets that may be class labels, while the task is not known.
 MOST_LABELS = 1000
 
 
@@ -30,27 +30,27 @@ class RowSummary(Record, Accumulator):
     sample : Reservoir
         A random sample of the rows.
     wider_sample : Reservoir or None
-        The same rows and more, where the map or the search needs more.
+        A larger sample that contains `sample`, if the map or the search needs more rows.
     labels : Labels or None
-        The distinct targets; None where targets are numbers, or more than `most_labels`.
+        The distinct targets; None if targets are numbers, or there are more than `most_labels`.
     extremes : ExtremeTargets
-        Of targets that are numbers.
+        Extreme values of numeric targets.
     targets_are_numbers : bool
         Whether all targets so far are numbers.
     overflows : bool
         Whether the square of a target overflows, or a target is NaN: learners refuse such targets.
     most_labels : int or None
-        Distinct targets beyond which `labels` is dropped; None keeps all.
+        `labels` is dropped above this number of distinct targets; None keeps all.
     moments : ColumnMoments or None
-        None before the first batch.
+        Moments of the columns; None before the first batch.
     columns : ColumnRange
-        Empty for CSR rows.
+        Ranges of the columns; empty for CSR rows.
     n_rows : int
         Rows seen.
     low, high : ndarray of shape (t,) or None
-        Range of the targets that are numbers.
+        Range of numeric targets.
     budget : int or None
-        Bytes for the samples and what is made of them: rows that do not fit are refused. None sets no bound.
+        Bytes for the samples and arrays made from them: rows that do not fit are refused. None sets no limit.
     """
 
     sample: Reservoir
@@ -71,7 +71,7 @@ class RowSummary(Record, Accumulator):
     def start(
         cls, first_row: int, *, seed: int, labels: bool | None, map_rows: int = 0, budget: int | None = None
     ) -> RowSummary:
-        """Return the summary of no rows, for rows from `first_row` of a stream on.
+        """Return an empty summary, for rows from `first_row` of a stream on.
 
         Parameters
         ----------
@@ -79,15 +79,15 @@ class RowSummary(Record, Accumulator):
         seed : int
             Seed of the sample.
         labels : bool or None
-            Whether targets are labels; None where that is not known yet.
+            Whether targets are labels; None if not known yet.
         map_rows : int, default=0
-            Rows for the map and the search, where they are more than the sample has.
+            Rows for the map and the search, if more than the sample has.
         budget : int, optional
-            Bytes for the samples and what is made of them; None sets no bound.
+            Bytes for the samples and arrays made from them; None sets no limit.
         """
         wider = None
         if map_rows > CAPACITY:
-            # With one seed, these rows begin with those of the sample.
+            # Both samples have one seed, so the wider one contains the other.
             most_bytes = None if budget is None else sample_bytes(budget, wider=True)
             wider = Reservoir(seed, first_row, most_rows=map_rows, most_bytes=most_bytes)
         sample = Reservoir(seed, first_row, most_bytes=None if budget is None else sample_bytes(budget))
@@ -150,9 +150,10 @@ class RowSummary(Record, Accumulator):
             setattr(self, part.name, getattr(state, part.name))
 
     def for_targets(self, *, labels: bool) -> RowSummary | None:
-        """The summary for targets that are labels, or numbers; None where the targets are not.
+        """The summary for targets that are labels, or numbers; None if the targets do not allow it.
 
-        A summary that was started for one kind of target is itself. It shares memory with this one.
+        Returns the summary itself if it was started for one kind of targets. Otherwise the result shares memory with
+        it.
         """
         if self.most_labels is None:
             return self
@@ -187,14 +188,14 @@ class RowSummary(Record, Accumulator):
         self.extremes.update(targets)
 
     def _add_labels(self, targets: Any, weights: np.ndarray | None) -> None:
-        """Add labels, until they are too many."""
+        """Add labels, until there are too many."""
         if self.labels is not None:
             self.labels.update(targets, weights)
             if self.most_labels is not None and self.labels.size > self.most_labels:
                 self.labels = None
 
     def _widen(self, low: np.ndarray, high: np.ndarray) -> None:
-        """Widen the range of the targets to (t,) values."""
+        """Extend the range of the targets to include `low` and `high` (t,)."""
         self.low = low if self.low is None else np.minimum(self.low, low)
         self.high = high if self.high is None else np.maximum(self.high, high)
 

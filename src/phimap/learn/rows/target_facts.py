@@ -1,4 +1,4 @@
-"""Streamed facts about targets: distinct labels, and the most extreme numbers."""
+"""Summaries of targets in a stream: distinct labels, and extreme numbers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ import numpy as np
 from phimap.learn.rows.scaling import ColumnMoments
 from phimap.records import Record, of_entries, of_floats, of_indices, of_number
 
+# The sum of squares of larger targets could overflow.
+LARGEST_TARGET = 1e150
+# A warning is given if one row has at least this share of the squared deviations, among at least this many rows: among
+# fewer rows, one may well have such a share.
+_SHARE, _LEAST_ROWS = 0.9, 20
+
 
 @dataclass
 class Labels(Record):
@@ -21,7 +27,7 @@ class Labels(Record):
     values : ndarray of shape (k,) or None
         None before the first batch.
     weights : ndarray of shape (k,)
-        Sums of the weights of the rows of each.
+        Total weight of the rows of each label.
     """
 
     values: np.ndarray | None = field(default=None, metadata=of_entries("any", "k"))
@@ -29,7 +35,7 @@ class Labels(Record):
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """Number of distinct labels."""
         return 0 if self.values is None else self.values.size
 
     def update(self, labels: Any, weights: np.ndarray | None = None) -> None:
@@ -38,12 +44,12 @@ class Labels(Record):
         self.merge(Labels(values, np.bincount(index.ravel(), weights).astype(np.float64)))
 
     def expect(self, labels: Any) -> None:
-        """Add labels that are to come."""
+        """Add labels that may occur in later rows."""
         values = np.unique(np.asarray(labels))
         self.merge(Labels(values, np.zeros(values.size)))
 
     def merge(self, other: Labels) -> None:
-        """Add the labels of another."""
+        """Add the labels of another record."""
         if other.values is None or other.weights is None:
             return
         if self.values is None or self.weights is None:
@@ -57,26 +63,20 @@ class Labels(Record):
         self.weights = np.bincount(index.ravel(), weights)
 
 
-# Sums of squares of larger targets overflow.
-LARGEST_TARGET = 1e150
-# Share of the squared deviations that one row must have, and rows of which that is told: of few, one may well have it.
-_SHARE, _LEAST_ROWS = 0.9, 20
-
-
 class ExtremeTargetWarning(UserWarning):
-    """One row has most of the variance of the targets."""
+    """One row accounts for most of the variance of the targets."""
 
 
 @dataclass
 class ExtremeTargets(Record):
-    """Streamed facts about targets: their squared deviations, and the row that is farthest from the mean.
+    """Moments of numeric targets, and the smallest and largest targets with their rows.
 
     Attributes
     ----------
     moments : Moments or None
     n_rows : int
     values, rows : ndarray of shape (2, t)
-        Value and row of the smallest and of the largest target.
+        Values and row numbers of the smallest and of the largest target.
     """
 
     moments: ColumnMoments | None = None
@@ -85,7 +85,7 @@ class ExtremeTargets(Record):
     rows: np.ndarray = field(default_factory=lambda: np.empty((2, 0), dtype=np.intp), metadata=of_indices(2, "?t"))
 
     def update(self, y: np.ndarray, numbers: np.ndarray | None = None) -> None:
-        """Add numeric targets, (r,) or (r, t), whose rows have these `numbers` (r,); None counts them from 0."""
+        """Add numeric targets, (r,) or (r, t), with row numbers `numbers` (r,); None counts rows from 0."""
         y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         if not len(y):
             return
@@ -103,7 +103,7 @@ class ExtremeTargets(Record):
         self.n_rows += len(y)
 
     def merge(self, later: ExtremeTargets) -> None:
-        """Add the targets of the rows that follow, which are counted from 0 there."""
+        """Add the targets of the rows that follow, whose row numbers start from 0."""
         if later.moments is None:
             return
         if self.moments is None:
@@ -115,15 +115,15 @@ class ExtremeTargets(Record):
         self.n_rows += later.n_rows
 
     def _take(self, values: np.ndarray, rows: np.ndarray) -> None:
-        """Keep the smallest and the largest of those known and of `values` (2, t), the first to come among equals."""
+        """Update the smallest and the largest targets by `values` (2, t); earlier rows win ties."""
         farther = np.stack([values[0] < self.values[0], values[1] > self.values[1]])
         self.values = np.where(farther, values, self.values)
         self.rows = np.where(farther, rows, self.rows)
 
     def message(self, name: str, row_name: Callable[[int], str] = str) -> str | None:
-        """A line on the row that has most of the variance of a target called `name`; None where no row has.
+        """A message about the row with most of the variance of the target called `name`; None if there is no such row.
 
-        ``row_name(number)`` is what the line calls it.
+        ``row_name(number)`` is the name of the row in the message.
         """
         if self.moments is None or self.n_rows < _LEAST_ROWS:
             return None
@@ -141,5 +141,5 @@ class ExtremeTargets(Record):
 
 
 def largest_target(y: np.ndarray) -> float:
-    """The largest absolute value of numbers, found without an array of all absolute values; 0 of none."""
+    """The largest absolute value of `y`, computed without a copy of `y`; 0 if it is empty."""
     return max(-float(y.min()), float(y.max())) if y.size else 0.0

@@ -12,11 +12,11 @@ from phimap.learn.blocks.blocks import FeatureRows
 from phimap.learn.rows.samples import CAPACITY, EXTREME_CAPACITY, ExtremeRows, Reservoir, WeightedRows
 from phimap.ops import Array
 
-# One row in so many is held out at random, and one in so many counts as extreme, up to the capacities of the samples.
+# Inverse shares of the rows that are held out at random and that count as extreme, up to the capacities of the samples.
 _HELD_OUT_SHARE = 10
 _EXTREME_SHARE = 16
-# Leave-one-out predictions are formed for one row in so many, within these bounds. Each costs m^2 flops; together they
-# take some 5 % of a fit.
+# Inverse share of the rows with leave-one-out predictions, and bounds of their number. Each costs m^2 flops; together
+# they take about 5 % of a fit.
 _LEAVE_ONE_OUT_SHARE = 40
 _LEAST_LEAVE_ONE_OUT, _MOST_LEAVE_ONE_OUT = 256, 1024
 
@@ -40,20 +40,20 @@ def n_leave_one_out(n_rows: int) -> int:
 class ValidationRows:
     """Random rows and extreme rows of a stream, by whose errors the regularisation is chosen.
 
-    Random rows are held out of the sums while alpha is chosen. They are the rows with the smallest keys, without the
-    extreme rows. Methods may be called once a pass over the stream has filled the samples.
+    The random rows are those with the smallest keys, except the extreme rows; they are held out of the sums while alpha
+    is chosen. The methods need the samples of a complete pass over the stream.
 
     Attributes
     ----------
     sample : Reservoir
     extremes : ExtremeRows
-        Of the same stream, with the seed of `sample`.
+        Extreme rows of the same stream, with the seed of `sample`.
     n_rows : int
-        Rows of the stream.
+        Number of rows of the stream.
     features : callable
         ``features(X, y, weights)`` gives the `FeatureRows` of rows, in memory.
     lazy_features : callable or None
-        The same, but features are formed anew for each product; None where all features are held in memory.
+        As `features`, but features are recomputed for each product; None if all features are held in memory.
     wider_sample : Reservoir or None
         The rows of `sample` and further ones, with the same keys.
     """
@@ -77,17 +77,17 @@ class ValidationRows:
 
     @property
     def largest_key(self) -> float:
-        """The largest key of a row that may be held out: a pass that skips the rows up to it sees no held-out row."""
+        """The largest key of a held-out row: a pass that skips rows with keys up to it contains no held-out row."""
         return float(self._small_keys()[-1])
 
     def extreme_with_small_keys(self) -> FeatureRows | None:
-        """Extreme rows with keys up to `largest_key`, which such a pass skips too; None if there are none."""
+        """Extreme rows with keys up to `largest_key`, which such a pass also skips; None if there are none."""
         small = np.intersect1d(self._extreme_keys(), self._small_keys())
         rows = self.sample.rows(np.flatnonzero(np.isin(self.sample.keys, small)))
         return self.features(*rows) if len(rows.y) else None
 
     def leave_one_out(self) -> FeatureRows:
-        """Random rows, extreme ones among them, for which leave-one-out predictions are formed."""
+        """Random rows, which may include extreme ones, for which leave-one-out predictions are formed."""
         return self.features(*self.sample.first(n_leave_one_out(self.n_rows)))
 
     def training_sample(self, n_wanted: int) -> FeatureRows:

@@ -1,4 +1,4 @@
-"""What every kind of target does for a learner."""
+"""The interface of targets."""
 
 from __future__ import annotations
 
@@ -16,44 +16,45 @@ if TYPE_CHECKING:
 
 
 class Targets(Record, ABC):
-    """Targets of one kind: their checks, their encoding as numbers (r, t), and the way back.
+    """Targets of one kind: their checks, their encoding as numbers (r, t), and their decoding.
 
-    `of_first` makes one of the targets of the first rows, `learned` completes it once all training rows are summarised.
+    `of_first` creates an object from the targets of the first rows; `learned` completes it from the summary of all
+    rows.
     """
 
     #: Whether targets are labels of classes.
     has_labels: ClassVar[bool]
-    #: Units of the encoded targets; None where they are encoded as they are.
+    #: Units of the encoded targets; None if they are encoded unchanged.
     units: TargetUnits | None
 
     @classmethod
     @abstractmethod
     def of_first(cls, y: Any, n_rows: int) -> Self:
-        """Return the targets of which `y`, those of the first `n_rows` rows, are an example."""
+        """Return the kind of targets found in `y`, the targets of the first `n_rows` rows."""
 
     @abstractmethod
     def learned(self, summary: RowSummary, *, loss: str, class_weight: Any) -> Self:
-        """Return these targets with everything that follows from all training rows."""
+        """Return these targets, completed by what follows from all training rows."""
 
     @property
     @abstractmethod
     def n_outputs(self) -> int:
-        """Outputs t of the linear model."""
+        """Number t of outputs of the linear model."""
 
     @abstractmethod
     def n_outputs_of(self, y: np.ndarray) -> int:
-        """Outputs of a linear model of the checked targets `y` alone."""
+        """Number of outputs of a linear model of the checked targets `y` alone."""
 
     @abstractmethod
     def check(self, y: Any, n_rows: int) -> np.ndarray:
-        """`y` as an array of `n_rows` usable targets."""
+        """`y` as an array of `n_rows` valid targets; raises otherwise."""
 
     @abstractmethod
     def encode(self, y: np.ndarray) -> np.ndarray:
         """Checked targets as numbers (r, t)."""
 
     def weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:
-        """Weights in the fit of rows with these targets and sample weights (r,); None where all are one."""
+        """Weights in the fit of rows with these targets and sample weights (r,); None if all are one."""
         return weights
 
     @abstractmethod
@@ -62,22 +63,22 @@ class Targets(Record, ABC):
 
     @abstractmethod
     def same(self, other: Targets) -> bool:
-        """Whether the other targets are encoded alike."""
+        """Whether the other targets are encoded in the same way."""
 
     def restore(self, solution: LinearSolution) -> LinearSolution:
-        """A linear model of encoded targets as one of the targets themselves."""
+        """Convert a linear model of encoded targets to one of the targets themselves."""
         return solution if self.units is None else self.units.restore(solution)
 
     def in_units(self, solution: LinearSolution) -> LinearSolution:
-        """A linear model of the targets as one of encoded targets."""
+        """Convert a linear model of the targets to one of encoded targets."""
         return solution if self.units is None else self.units.apply_to(solution)
 
     def for_search(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Encoded targets (r, t) of a sample as the search for a kernel uses them, which knows the squared loss."""
+        """Encoded targets (r, t) of a sample for the search for a kernel, which uses the squared loss."""
         return Y
 
 
 def require_targets(learner: str, y: Any) -> None:
-    """Raise where `y` was left out of a call of the learner of this name."""
+    """Raise if `y` was omitted in a call of the learner with this name."""
     if y is None:
         raise ValueError(f"{learner} requires y to be passed, but the target y is None. Pass the targets.")

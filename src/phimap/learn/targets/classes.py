@@ -23,7 +23,7 @@ from phimap.records import equal_records, of_entries, of_floats
 if TYPE_CHECKING:
     from phimap.learn.rows.summary import RowSummary
 
-# In a table of so few rows, every row may well be a class of its own.
+# With so few rows, every row may have its own class, so the number of classes is not questioned.
 _FEW_ROWS = 20
 
 
@@ -38,7 +38,7 @@ class Classes(Targets):
     labels : ndarray of shape (k,) or None
         All labels, sorted; None before they are learned.
     factors : ndarray of shape (k,) or None
-        Weights of the classes; None where all are one.
+        Weights of the classes; None if all are one.
     """
 
     labels: np.ndarray | None = field(default=None, metadata=of_entries("any", "k"))
@@ -58,7 +58,7 @@ class Classes(Targets):
         labels = None if summary.labels is None else summary.labels.values
         if summary.labels is None or labels is None or labels.size < 2:
             raise ValueError(f"`y` must hold at least 2 classes, got {0 if labels is None else labels.size} class.")
-        # All rows are counted, since a short batch may hold many classes.
+        # The number of all rows is compared, since a short batch may contain many classes.
         if summary.n_rows > _FEW_ROWS and 2 * labels.size > summary.n_rows:
             warnings.warn(
                 f"`y` holds {labels.size} classes in {summary.n_rows} rows, which look like a regression target. "
@@ -69,7 +69,7 @@ class Classes(Targets):
 
     @property
     def known(self) -> np.ndarray:
-        """The labels, which have been learned."""
+        """The labels, which must have been learned."""
         assert self.labels is not None
         return self.labels
 
@@ -124,7 +124,7 @@ class Classes(Targets):
         )
 
     def check_announced(self, classes: Any) -> None:
-        """Raise if a further call of `partial_fit` names other `classes` than the first one did."""
+        """Raise if a later call of `partial_fit` gives other `classes` than the first call."""
         if classes is not None and not np.array_equal(np.unique(classes), self.known):
             raise ValueError(
                 f"`classes` must be those of the first call, {self.known.tolist()}, got {list(classes)}. "
@@ -132,7 +132,7 @@ class Classes(Targets):
             )
 
     def _index(self, y: np.ndarray) -> np.ndarray:
-        """Places (r,) of labels among those known."""
+        """Indices (r,) of labels in the learned labels; raises for other labels."""
         index = np.searchsorted(self.known, y)
         unknown = self.known[np.minimum(index, self.known.size - 1)] != y
         if unknown.any():
@@ -144,12 +144,12 @@ class Classes(Targets):
 
 
 def _n_outputs(n_classes: int) -> int:
-    """One number separates two classes; more classes have one each."""
+    """Number of outputs: one for two classes, else one for each class."""
     return 1 if n_classes == 2 else n_classes
 
 
 def class_factors(class_weight: Any, classes: np.ndarray, counts: np.ndarray | None) -> np.ndarray | None:
-    """Weights of the `classes`, whose rows have the total weights `counts`; None where all are one."""
+    """Weights of the `classes`, whose rows have the total weights `counts`; None if all are one."""
     if class_weight is None:
         return None
     if isinstance(class_weight, str) and class_weight == "balanced" and counts is not None:

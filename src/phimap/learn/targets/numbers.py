@@ -20,9 +20,9 @@ from phimap.records import equal_records, of_number
 if TYPE_CHECKING:
     from phimap.learn.rows.summary import RowSummary
 
-# Huber's loss clips targets at so many robust standard deviations from the median. For the solver the bound is so far
-# out that it changes no slope of the loss. The search for a kernel minimises squared errors: there it is near, so that
-# a few wild targets do not decide.
+# With Huber's loss, targets are clipped at this many robust standard deviations from the median. The bound for the
+# solver is so large that clipping does not change the slopes of the loss. The search for a kernel minimises squared
+# errors, so its bound is small, lest a few wild targets dominate.
 _FARTHEST, _FARTHEST_SEARCHED = 1000.0, 5.0
 
 
@@ -34,9 +34,9 @@ class Numbers(Targets):
     ----------
     n_targets : int
     single_column : bool
-        Whether targets are vectors (n,).
+        Whether targets are one-dimensional (n,).
     units : TargetUnits or None
-        Units of the encoded targets; None where they are encoded as they are.
+        Units of the encoded targets; None if they are encoded unchanged.
     clip : RobustTargets or None
         With Huber's loss, the centre and spread by which wild targets are clipped.
     """

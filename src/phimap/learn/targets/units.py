@@ -12,28 +12,30 @@ from phimap.records import Record, of_floats, of_number
 
 Solution = TypeVar("Solution", bound=Any)
 
-# A mean of this many half-widths of the range costs float32 ten of its 24 bits.
+# A range whose middle is this many half-widths from 0 loses ten of the 24 bits of float32.
 _FAR = 2.0**10
-# Targets of up to 2^64, or down to its inverse, leave sums of their products with float32 features far from the ends
-# of that format.
+# Targets between 2^-64 and 2^64 are not scaled: sums of their products with float32 features neither overflow nor
+# underflow.
 _WIDE = 64
-# Later rows may measure so much in units of the first: their products still fit into float32.
+# Largest target of later rows, in units from the first rows, whose products fit float32.
 _MOST = 2.0**80
+# Median absolute deviation of the standard normal distribution.
+_MEDIAN_DEVIATION = 0.6745
 
 
 @dataclass(frozen=True)
 class TargetUnits(Record):
-    """``(y - shift) / 2^exponent``: the numbers of which the solver sees products.
+    """``(y - shift) / 2^exponent``: the units in which the solver receives targets.
 
-    A shift of 0 and an exponent of 0 where targets are neither narrow beside their distance from 0 nor outside
-    ``2^-64`` to ``2^64``, which is nearly always.
+    Shift and exponent are nearly always 0. They are not if the range of the targets is narrow compared with its
+    distance from 0, or if targets lie outside ``2^-64`` to ``2^64``.
 
     Attributes
     ----------
     shift : ndarray of shape (t,)
-        The middle of the range where it is above 1,024 times the half-width, so that float32 could not hold y.
+        The middle of the range if it exceeds 1,024 times the half-width, so that float32 does not resolve y; else 0.
     exponent : int
-        Common to all targets: a power of two changes no digit.
+        Exponent for all targets; scaling by a power of two is exact.
     """
 
     shift: np.ndarray = field(metadata=of_floats("t"))
@@ -50,7 +52,7 @@ class TargetUnits(Record):
 
     @property
     def plain(self) -> bool:
-        """Whether targets are taken as they are, so that float32 holds them."""
+        """Whether the units leave targets unchanged."""
         return self.exponent == 0 and not self.shift.any()
 
     def apply(self, y: np.ndarray) -> np.ndarray:
@@ -58,14 +60,14 @@ class TargetUnits(Record):
         return check_range(np.ldexp(y - self.shift, -self.exponent))
 
     def apply_to(self, solution: Solution) -> Solution:
-        """A linear model of the targets as one of targets in these units; its scores stay as they are."""
+        """Convert a linear model of the targets to these units; its `scores` are not converted."""
         coef, intercept = solution.coef, solution.intercept - self.shift
         return replace(solution, coef=np.ldexp(coef, -self.exponent), intercept=np.ldexp(intercept, -self.exponent))
 
     def restore(self, solution: Solution) -> Solution:
-        """A linear model of targets in these units as one of the targets: any record with the fields named here."""
+        """Convert a linear model in these units to one of the targets; `solution` has the fields used here."""
         coef, intercept = (np.ldexp(part, self.exponent) for part in (solution.coef, solution.intercept))
-        # The criterion is a square, as far as float64 goes, unless its errors have a scale.
+        # The criterion is a squared error in the units, unless the errors are divided by a scale.
         scores, scale = solution.scores, solution.scale
         if scale is None:
             scores = np.ldexp(scores, 2 * self.exponent)
@@ -89,7 +91,7 @@ class TargetUnits(Record):
 
 
 def check_range(y: np.ndarray) -> np.ndarray:
-    """Targets (r, t) in the units of the first rows, unless they lie too far beyond these."""
+    """Targets (r, t) in the units of the first rows; raises if they are far out of their range."""
     if y.size and not (largest := np.abs(y).max()) <= _MOST:
         raise ValueError(
             f"`y` must be of the order of the first rows' targets, got {largest:.3g} times their unit. "
@@ -108,10 +110,6 @@ def refuse_labels(y: Any, cause: Exception | None) -> None:
             ) from cause
 
 
-# Median absolute deviation of a normal law with deviation 1.
-_MEDIAN_DEVIATION = 0.6745
-
-
 @dataclass(frozen=True)
 class RobustTargets(Record):
     """Median and robust standard deviation of targets.
@@ -119,8 +117,8 @@ class RobustTargets(Record):
     Attributes
     ----------
     centre, spread : ndarray of shape (t,)
-        The spread is the median absolute deviation over 0.6745, that of the rows beside the median where half of all
-        rows lie on it, and 1 where all do.
+        The spread is the median absolute deviation over 0.6745. If at least half of the rows equal the median, only the
+        other rows count; if all do, the spread is 1.
     """
 
     centre: np.ndarray = field(metadata=of_floats("t"))
@@ -128,7 +126,7 @@ class RobustTargets(Record):
 
     @classmethod
     def of_sample(cls, y: np.ndarray, weights: np.ndarray | None = None) -> RobustTargets:
-        """For random rows, targets (r,) or (r, t), with weights (r,)."""
+        """Return the record for targets (r,) or (r, t) of random rows, with weights (r,)."""
         Y = y.reshape(len(y), -1)
         counted = np.ones(len(Y)) if weights is None else weights
         centre = np.array([_median(column, counted) for column in Y.T])
@@ -136,7 +134,7 @@ class RobustTargets(Record):
         return cls(centre, spread)
 
     def clipped(self, y: np.ndarray, most: float) -> np.ndarray:
-        """Targets (t,) or (r, t), those farther than `most` spreads from the centre moved to there."""
+        """Targets (t,) or (r, t), clipped at `most` spreads from the centre."""
         return np.clip(y, self.centre - most * self.spread, self.centre + most * self.spread)
 
 
@@ -150,7 +148,7 @@ def _spread(deviations: np.ndarray, weights: np.ndarray) -> float:
 
 
 def _median(values: np.ndarray, weights: np.ndarray) -> float:
-    """Weighted median: the least value that half of the weight does not exceed."""
+    """Weighted median: the smallest value at which the cumulative weight reaches half of the total."""
     order = np.argsort(values, kind="stable")
     sums = np.cumsum(weights[order])
     return float(values[order[np.searchsorted(sums, 0.5 * sums[-1])]])
