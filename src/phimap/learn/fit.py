@@ -261,7 +261,8 @@ def _problem(
     settings.check_free_memory(held + block_bytes)
     spare = max(settings.memory - held - height * m * dtype.itemsize, 0) // 2
     kept = min(spare, settings.compute.memory)
-    kept = kept if kept >= _LEAST_KEPT * n * m * dtype.itemsize else 0
+    repeats = solver.member.repeats_passes and kept >= _LEAST_KEPT * n * m * dtype.itemsize
+    kept = kept if repeats else 0
     mapping = partial(_weighted_mapping, mapped, targets, settings.compute, solver.member.takes_signs)
     features = mapped.features(settings.compute)
 

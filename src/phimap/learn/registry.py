@@ -21,6 +21,8 @@ class Member(Protocol):
 
     #: Whether encoded targets are signs; else they are numbers.
     takes_signs: bool
+    #: Whether it makes several passes, so that features are worth keeping between them.
+    repeats_passes: bool
 
     def memory(self, n: int | None, m: int, t: int) -> int:
         """Minimum bytes held, excluding a block of features; `n` is None if unknown."""

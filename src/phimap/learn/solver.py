@@ -269,6 +269,7 @@ class PassesSolver(ABC):
 
     #: Whether encoded targets are signs; else they are numbers.
     takes_signs: bool
+    repeats_passes = True
 
     @abstractmethod
     def memory(self, n: int | None, m: int, t: int) -> int:

@@ -268,6 +268,7 @@ class CholeskyRidge:
     """
 
     takes_signs = False
+    repeats_passes = False
 
     def memory(self, n: int | None, m: int, t: int) -> int:
         """Bytes held at the least, a block of features not counted; `n` is None where it is not known."""
