@@ -106,7 +106,16 @@ def test_the_core_requires_what_transformers_and_learners_need():
 
 
 def test_every_extra_does_something():
-    assert PROJECT["optional-dependencies"].keys() == {"cli", "compare", "dask", "docs", "images", "test", "torch"}
+    assert PROJECT["optional-dependencies"].keys() == {
+        "bench",
+        "cli",
+        "compare",
+        "dask",
+        "docs",
+        "images",
+        "test",
+        "torch",
+    }
 
 
 def test_source_files_import_what_their_rooms_may():

@@ -102,8 +102,10 @@ def test_images_of_another_kind_become_the_models(phimap, bars, tmp_path):
 def test_arrays_of_images_serve_as_well(phimap, bars, tmp_path):
     X, y = next(open_table(bars / "bars", "class").batches(80))
     np.savez(tmp_path / "bars.npz", X=X[..., 0], y=y)
-    words = ("--target", "y", "--kernel", "cntk", "--model", tmp_path / "m.phimap")
+    report = tmp_path / "r.html"
+    words = ("--target", "y", "--kernel", "cntk", "--model", tmp_path / "m.phimap", "--report", report)
     assert phimap("fit", tmp_path / "bars.npz", *words, *SMALL).exit_code == 0
+    assert "<svg" in report.read_text()
     one, other = (pm.load(file) for file in (tmp_path / "m.phimap", bars / "bars.phimap"))
     np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
     predicted = phimap("predict", bars / "bars.phimap", tmp_path / "bars.npz").stdout.splitlines()[1:]
