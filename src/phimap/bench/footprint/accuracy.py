@@ -179,7 +179,7 @@ def _fit_ridge(
     model = pm.KernelClassifier(phi, standardize=False, random_state=seed).fit(X, y)
     seconds = time.perf_counter() - start
     outputs = model.decision_function(X_test)
-    wanted = model._encode(y_test).reshape(outputs.shape)
+    wanted = model._fitted.targets.encode(y_test).reshape(outputs.shape)
     accuracy = 100.0 * float(np.mean(model.predict(X_test) == y_test))
     return seconds, accuracy, float(np.mean(np.square(outputs - wanted)))
 
