@@ -37,11 +37,9 @@ class Accumulator(ABC):
         """Set a `state`, on an accumulator that was not updated yet."""
 
 
-AnyAccumulator = TypeVar("AnyFold", bound=Accumulator)
-
-
-OneAccumulator = TypeVar("OneFold", bound=Accumulator)
-OtherAccumulator = TypeVar("OtherFold", bound=Accumulator)
+AnyAccumulator = TypeVar("AnyAccumulator", bound=Accumulator)
+OneAccumulator = TypeVar("OneAccumulator", bound=Accumulator)
+OtherAccumulator = TypeVar("OtherAccumulator", bound=Accumulator)
 
 
 class PairAccumulator(Accumulator, Generic[OneAccumulator, OtherAccumulator]):
