@@ -105,8 +105,8 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     def draws() -> Iterator[dict[str, Any]]:
         for name in names:
             for seed in seeds:
-                facts, *spectra = run(name, n=n, p=p, seed=seed)
-                firsts.setdefault(name, spectra)
+                facts, exact, equivalent = run(name, n=n, p=p, seed=seed)
+                firsts.setdefault(name, (exact, equivalent))
                 yield facts
 
     found = measured(stages, "spectra", draws(), len(names) * len(seeds))

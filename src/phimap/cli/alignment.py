@@ -46,10 +46,11 @@ class Ids:
     def next(self, n: int) -> pa.Array:
         """Cells of the next `n` rows, empty for rows that cannot be read."""
         while len(self._rest) < n:
-            columns, _, numbers = next(self._batches, (None, None, None))
-            if columns is None:
+            block = next(self._batches, None)
+            if block is None:
                 cells = pa.nulls(n - len(self._rest), self._rest.type)
             else:
+                columns, _, numbers = block
                 cells = columns.column(0).take(_places(numbers, self._done)).cast(self._rest.type)
                 self._done = int(numbers[-1])
             self._rest = pa.chunked_array([self._rest, *getattr(cells, "chunks", [cells])]).combine_chunks()

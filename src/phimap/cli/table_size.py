@@ -84,16 +84,16 @@ def _described(path: str, target: str | None, task: str, file_format: str) -> Ta
     """The size of a table that stores its number of rows, or is small enough to be read."""
     table = open_rows(path, target, bad_rows="skip")
     # Non-numeric columns are counted as well.
-    table, (y, counted) = read_through(table, _targets_and_rows)
+    table, (y, n_rows) = read_through(table, _targets_and_rows)
     columns = int(np.prod(table.sample_shape)) - (target is None)
-    n_rows = table.n_rows or counted
     return TableSize(n_rows, max(columns, 1), _n_outputs(y, task), file_format, False, isinstance(table, Frame))
 
 
-def _targets_and_rows(table: Rows) -> tuple[np.ndarray | None, int | None]:
-    """Targets of the first batch, and the number of rows if the file does not store it."""
+def _targets_and_rows(table: Rows) -> tuple[np.ndarray | None, int]:
+    """Targets of the first batch, and the number of rows, counted if the file does not store it."""
     y = _first_targets(table)
-    return y, sum(len(X) for X, _ in table.batches()) if table.n_rows is None else None
+    counted = sum(len(X) for X, _ in table.batches()) if table.n_rows is None else 0
+    return y, table.n_rows or counted
 
 
 def _first_targets(table: Rows) -> np.ndarray | None:

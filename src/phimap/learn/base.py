@@ -522,7 +522,8 @@ class KernelModel(BaseEstimator):
 
     def __getstate__(self) -> Any:
         # The factor behind standard deviations is as large as the sums, and follows from them in seconds.
-        return {name: value for name, value in super().__getstate__().items() if name != "_deviations"}
+        state: Any = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_deviations"}
 
     def _repr_html_inner(self) -> str:
         return super()._repr_html_inner() + fitted_html(vars(self).get("_fitted"))

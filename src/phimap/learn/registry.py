@@ -12,7 +12,6 @@ from phimap.learn.ridge.conjugate_gradients import ConjugateGradientRidge
 from phimap.learn.ridge.cost import factorisation_seconds, passes_seconds
 from phimap.learn.ridge.sketch_rows import SAMPLED_FROM, SKETCH_ROWS
 from phimap.learn.ridge.solver import CholeskyRidge
-from phimap.learn.rows.samples import CAPACITY
 from phimap.learn.solver import Problem, Solved
 
 
@@ -56,7 +55,7 @@ LOSSES = ("squared", *(loss for (loss, _), member in MEMBERS.items() if member.t
 
 def memory_in_passes(m: int) -> int:
     """Bytes that conjugate gradients hold for m features and any number of rows."""
-    return MEMBERS["squared", "cg"].memory(10 * CAPACITY, m, 1)
+    return MEMBERS["squared", "cg"].memory(None, m, 1)
 
 
 class Chosen(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from phimap.learn.ridge.solver import GramAccumulator, RidgeSolver
-from phimap.learn.rows.accumulator import CountingAccumulator, accumulate
+from phimap.learn.rows.accumulator import CountingAccumulator, RowSource, accumulate
 from phimap.learn.rows.batches import Batch
 from phimap.learn.rows.feature_stream import MappedRows, Mapping
 from phimap.learn.rows.samples import ExtremeRows, Reservoir, fingerprint
@@ -51,7 +51,7 @@ class TrainingState(Record):
         return cls(sums, summary.sample, extreme, fingerprint(rows, targets))
 
     def accumulate(
-        self, rows: Iterable[Batch], mapping: Mapping, n_jobs: int | None, advance: Callable[[int], None]
+        self, rows: Iterable[Batch] | RowSource, mapping: Mapping, n_jobs: int | None, advance: Callable[[int], None]
     ) -> None:
         """Add the features of rows to the sums; ``advance(n_rows)`` is called for every batch."""
         mapped = MappedRows(mapping, GramAccumulator(self.sums, n_jobs), self.extreme)

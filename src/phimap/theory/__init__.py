@@ -61,4 +61,4 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
 def __getattr__(name: str) -> Any:
     if name not in _ADVICE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__package__.partition('.')[0]}.advice"), name)
+    return getattr(import_module(f"{__name__.partition('.')[0]}.advice"), name)

@@ -171,12 +171,10 @@ def _table(found: pd.DataFrame, rows: str, depth: int, widths: Sequence[int]) ->
     widest = found[found["width"] == found["width"].max()].groupby("method").agg({"mse": "mean", "seconds": "min"})
     frame["MSE, widest"] = frame["method"].map(widest["mse"])
     frame["seconds, widest"] = frame["method"].map(widest["seconds"])
+    formats = {"MSE, widest": ".2g", "seconds, widest": ".2g"}
     if rows == "MNIST" and depth in AUTHORS:
         known = {f"{width:,}": AUTHORS[depth] if width == 8192 else "" for width in widths}
         authors = pd.DataFrame([{"method": "authors' code", **known, "MSE, widest": "", "seconds, widest": ""}])
-        formats = dict.fromkeys(("MSE, widest", "seconds, widest"), ".2g")
         frame = pd.concat([pd.DataFrame(ResultTable("", frame, formats).lines, columns=frame.columns), authors])
         return ResultTable(f"{rows}, depth {depth}: relative error", frame)
-    return ResultTable(
-        f"{rows}, depth {depth}: relative error", frame, {"MSE, widest": ".2g", "seconds, widest": ".2g"}
-    )
+    return ResultTable(f"{rows}, depth {depth}: relative error", frame, formats)

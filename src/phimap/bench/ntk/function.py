@@ -53,7 +53,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     found = pd.DataFrame([measure(depth) for depth in depths])
     rms, largest = fit_errors()
     errors = pd.DataFrame({"": ["mean square", "largest"], "error": [rms, largest]})
-    formats = dict.fromkeys(("median", "least", "most"), ".3f")
+    formats = {"median": ".3f", "least": ".3f", "most": ".3f"}
     fit = f"degree {DEGREE}, L = {FITTED_DEPTH}: error in units of K(1)"
     tables = [
         ResultTable("K_L(a) / (L + 1) on [-1, 1 - 1 / L]", found.rename(columns={"level": "median"}), formats),

@@ -93,8 +93,7 @@ class Summary:
         """
         rows = {}
         for other in others:
-            pairs = self.pairs(method, other) if other != method else ()
-            if len(pairs):
+            if other != method and len(pairs := self.pairs(method, other)):
                 wins, losses = ((sign * (pairs["error"] - pairs["other_error"]) < 0).sum() for sign in (1, -1))
                 rows[other] = {
                     "n_sets": len(pairs),

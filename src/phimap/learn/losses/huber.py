@@ -50,6 +50,7 @@ class Huber(Loss):
 
     def restore(self, solution: LinearSolution) -> LinearSolution:
         """Convert a solution to the units of the targets."""
+        assert solution.centre is not None
         coef, intercept = solution.coef * self.scale, solution.intercept * self.scale + self.centre
         centre, held_out = solution.centre * self.scale + self.centre, solution.held_out
         if held_out is not None:

@@ -42,7 +42,7 @@ class HuberSolver(PassesSolver):
 
     takes_signs = False
 
-    def memory(self, n: int, m: int, t: int) -> int:
+    def memory(self, n: int | None, m: int, t: int) -> int:
         """Smallest number of bytes held, without a block of features."""
         return least_memory(m, t)
 

@@ -191,9 +191,9 @@ class QuasiNewton(Solver):
         residual = float(np.sqrt(max(size, 0.0) / value)) if value > 0 else 0.0
         status = "solved" if residual <= self._tolerance else "stopped"
         W = point[:-1]
-        *given, _ = ChosenAlpha(float(self._alpha))
-        how = residual, "quasi-newton", status, self.n_passes
-        return LinearSolution(W.copy(), point[-1] - self._mean @ W, *given, *how, centre=point[-1].copy())
+        chosen = ChosenAlpha(float(self._alpha))._asdict()
+        how = {"residual": residual, "form": "quasi-newton", "status": status, "n_passes": self.n_passes}
+        return LinearSolution(W.copy(), point[-1] - self._mean @ W, centre=point[-1].copy(), **how, **chosen)
 
     def _evaluate(self, point: np.ndarray):
         """Objective, gradient (m + 1, t), sum of weights and mean curvature at a point: one pass."""

@@ -30,7 +30,7 @@ class LossSolver(PassesSolver):
     def __init__(self, loss: Loss):
         self._loss = loss
 
-    def memory(self, n: int, m: int, t: int) -> int:
+    def memory(self, n: int | None, m: int, t: int) -> int:
         """Smallest number of bytes held, without a block of features."""
         return least_memory(m, t)
 

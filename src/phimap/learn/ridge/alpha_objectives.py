@@ -113,8 +113,8 @@ def weight_shares(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
 # Generalised cross-validation is trusted where at least this many standard deviations of the estimated degrees of
 # freedom are left: the score divides by their square, whose relative error is then at most a fifth.
 _TRUSTED = 10.0
-# The same for leverages from a few Lanczos steps, which have this accuracy.
-_LEAST_FREE_LANCZOS = 1e-6
+# Accuracy of leverages from a few Lanczos steps.
+_LEAST_ESTIMATED = 1e-6
 
 
 def validation_weights(random: FeatureRows, extreme: FeatureRows | None, n: float) -> np.ndarray:
@@ -285,7 +285,7 @@ class HeldOutError(AlphaObjective):
     def _free(self, inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
         """1 minus the leverages of the extreme rows (g, k); nearly 0 for a row that alone determines its own fit."""
         weights = 1 if self._extreme.weights is None else self._extreme.weights
-        return np.maximum(1 - inverse.quadratic_forms(shifts) - weights / self._statistics.weight, _LEAST_FREE_LANCZOS)
+        return np.maximum(1 - inverse.quadratic_forms(shifts) - weights / self._statistics.weight, _LEAST_ESTIMATED)
 
 
 class DualHeldOutError(AlphaObjective):

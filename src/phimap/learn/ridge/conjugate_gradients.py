@@ -20,6 +20,7 @@ from phimap.learn.ridge.sketch_rows import SKETCH_ROWS, SketchRows, is_sampled
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS
 from phimap.learn.ridge.solver import GramAccumulator, RidgeSolver
 from phimap.learn.rows.accumulator import accumulate
+from phimap.learn.rows.samples import CAPACITY
 from phimap.learn.rows.validation import n_extreme, n_held_out
 from phimap.learn.solver import LinearSolution, Passes, PassesSolver, Problem, Solver, Summand, Sums, solve
 
@@ -121,9 +122,8 @@ class ConjugateGradients(Solver):
         state.restart(W, image)
         W, residual, reached = yield from self._iterate(system, state, preconditioner.largest, eps)
         status = "solved" if residual <= reached else "stopped"
-        *found, held_out = chosen
-        how = residual, "cg", status, self.n_passes, held_out
-        return LinearSolution(W, system.intercept(W), *found, *how, centre=system.mean_y)
+        how = {"residual": residual, "form": "cg", "status": status, "n_passes": self.n_passes, **chosen._asdict()}
+        return LinearSolution(W, system.intercept(W), centre=system.mean_y, **how)
 
     def _first_pass(
         self, m: int
@@ -211,8 +211,10 @@ class ConjugateGradientRidge(PassesSolver):
 
     takes_signs = False
 
-    def memory(self, n: int, m: int, t: int) -> int:
+    def memory(self, n: int | None, m: int, t: int) -> int:
         """Smallest number of bytes for the extreme rows and the solver, without a block of features."""
+        # Further rows than these need no further bytes.
+        n = CAPACITY if n is None else n
         solver = ConjugateGradients(most_rank=_LEAST_RANK).memory(n, m, t)
         extreme = 8 * m * _EXTREME_ARRAYS * n_extreme(n)
         return max(extreme + solver, RidgeSolver.memory(min(n, _FEW_ROWS), m))

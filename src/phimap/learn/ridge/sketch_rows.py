@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ class SketchRows:
         self._extreme, self._n_jobs = extreme, n_jobs
         self._parts = [weighted] if extreme is None else [weighted, extreme]
         sums = [NormalSums.of(rows.block, rows.targets, rows.weights_or_ones, n_jobs) for rows in self._parts]
-        self._sums = NormalSums(*(sum(terms[1:], terms[0]) for terms in zip(*sums, strict=True)))
+        self._sums = NormalSums(*(reduce(np.add, terms) for terms in zip(*sums, strict=True)))
 
     def image(self, V: np.ndarray) -> np.ndarray:
         """Estimate of the sum of ``w z z^T V`` (m, k) over all rows."""

@@ -208,8 +208,7 @@ def _chosen(
 def _solution(
     W: np.ndarray, intercept: np.ndarray, centre: np.ndarray, chosen: ChosenAlpha, residual: float, form: str
 ) -> LinearSolution:
-    *found, held_out = chosen
-    return LinearSolution(W, intercept, *found, residual, form, held_out=held_out, centre=centre)
+    return LinearSolution(W, intercept, residual=residual, form=form, centre=centre, **chosen._asdict())
 
 
 def _solve(

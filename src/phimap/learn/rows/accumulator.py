@@ -40,11 +40,9 @@ class Accumulator(ABC):
         """Restore a `state`, in an accumulator that has not been updated yet."""
 
 
-AnyAccumulator = TypeVar("AnyFold", bound=Accumulator)
-
-
-OneAccumulator = TypeVar("OneFold", bound=Accumulator)
-OtherAccumulator = TypeVar("OtherFold", bound=Accumulator)
+AnyAccumulator = TypeVar("AnyAccumulator", bound=Accumulator)
+OneAccumulator = TypeVar("OneAccumulator", bound=Accumulator)
+OtherAccumulator = TypeVar("OtherAccumulator", bound=Accumulator)
 
 
 class PairAccumulator(Accumulator, Generic[OneAccumulator, OtherAccumulator]):
