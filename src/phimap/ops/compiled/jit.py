@@ -44,8 +44,8 @@ class Kept(NamedTuple):
 
 
 def kept() -> Kept:
-    """Return which compiled code is cached for later processes; of numba's own cache nothing is reported."""
-    cache = None if cache_of is None else cache_of(kept)
+    """Return which compiled code is cached for later processes; nothing is known of the cache of numba itself."""
+    cache: Any = None if cache_of is None else cache_of(kept)
     if not isinstance(cache, CheckedCache):
         return Kept(None, 0, can_grow=False)
     loops = {file.name for folder in cache.folders for file in folder.glob("*.nbi")}
