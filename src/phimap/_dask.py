@@ -66,7 +66,7 @@ def blocks_of(X: Any, name: str = "X") -> list[Any]:
 
 
 def lengths_of(X: Any) -> tuple[int, ...] | None:
-    """Number of rows of each block; None if Dask does not know it."""
+    """Number of rows of each block; None if Dask does not know these numbers."""
     if is_dask_frame(X) or any(rows != rows for rows in X.chunks[0]):
         return None
     return tuple(int(rows) for rows in X.chunks[0])
@@ -96,14 +96,14 @@ def computed(tasks: Any) -> Any:
     import dask
 
     with warnings.catch_warnings():
-        # Dask warns about large maps in the graph, but each is sent only once.
+        # Dask warns about large feature maps in the task graph, but each map is sent only once.
         warnings.filterwarnings("ignore", message="Sending large graph")
         return dask.compute(tasks)[0]  # pyright: ignore[reportPrivateImportUsage]
 
 
 @contextmanager
 def on_cluster(address: str | None) -> Iterator[None]:
-    """Run the tasks of a ``with`` block on the cluster of the scheduler at `address`; None changes nothing.
+    """Run the tasks of a ``with`` block on the cluster of the scheduler at `address`; no address changes nothing.
 
     ``"local"`` starts a cluster for the block, with one single-threaded worker for each configured thread.
     """
@@ -139,7 +139,10 @@ def chained(step: Callable[..., Any], start: Any, parts: Sequence[tuple[Any, ...
 
 
 def sampled_rows(X: Any, n_rows: int) -> Any:
-    """About `n_rows` rows of a collection, in order, spread over up to 32 blocks; all rows if there are no more."""
+    """About `n_rows` rows of a collection, in order, spread over up to 32 blocks.
+
+    All rows are taken if their number is known and at most `n_rows`.
+    """
     blocks, lengths = blocks_of(X), lengths_of(X)
     each = n_rows
     if lengths is None or sum(lengths) > n_rows:
@@ -184,7 +187,7 @@ def _spread_rows(block: Any, n_rows: int) -> Any:
 
 
 def by_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a method of rows take Dask collections, too: block by block, lazily, as an array of known dtype."""
+    """Make a method that takes rows accept Dask collections too: it returns a lazy Dask array, computed by blocks."""
 
     @wraps(method)
     def apply(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
@@ -199,7 +202,7 @@ def by_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def refuse_more(method: str, *arguments: Any, **named: Any) -> None:
-    """Raise where a method of a Dask collection got arguments beside the collection that are not None or False."""
+    """Raise if a method called with a Dask collection was given any other argument, unless it is None or False."""
     if any(arguments) or any(named.values()):
         raise ValueError(
             f"`{method}` makes one array of a Dask collection, got more arguments, "
@@ -216,7 +219,8 @@ def map_rows(work: Callable[[Any], Any], X: Any, typical: Any = None) -> Any:
         Gives an array with a row for each row of a block. It is sent to the workers once.
     X : Dask array or data frame
     typical : array, optional
-        Made-up rows that `work` takes, whose result has the dtype and width of all results; None makes them of `X`.
+        Made-up rows. The result of `work` for these rows has the dtype and width of all results. None makes up rows
+        with the columns and dtype of `X`.
     """
     if not is_dask_frame(X):
         blocks_of(X)
@@ -243,7 +247,7 @@ def map_rows(work: Callable[[Any], Any], X: Any, typical: Any = None) -> Any:
 
 
 def _applied(block: Any, work: Callable[[Any], Any], *, of_caller: Settings, empty: Any) -> Any:
-    """The result of a function on one block."""
+    """Return ``work(block)`` under the caller's settings, or `empty` for a block without rows."""
     if not len_of(block):
         return empty
     with settings_of(of_caller), one_thread():
@@ -251,7 +255,7 @@ def _applied(block: Any, work: Callable[[Any], Any], *, of_caller: Settings, emp
 
 
 def _undecorated(estimator: Any, method: str, block: Any) -> Any:
-    """A method on one block, without `by_blocks` and without scikit-learn's wrapper of outputs."""
+    """The result of a method on one block, called without `by_blocks` and scikit-learn's wrapper of outputs."""
     return unwrap(getattr(type(estimator), method))(estimator, block)
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-# Longest text in an error message. Parsers quote the offending text, which may be a whole row.
+# Maximum length of a text in an error message. Parsers quote the offending text, which may be a whole row.
 _LONGEST_QUOTE = 200
 
 

@@ -1,4 +1,4 @@
-"""The memory that this process may still allocate, by the machine, its control groups and its own limits."""
+"""The memory that this process may still allocate within the limits of the machine, control groups and process."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-# Free memory if the system reports none.
+# Bytes of free memory that are assumed if the system reports nothing.
 _GUESS = 4 * 2**30
 # Process limits on address space and data: the name of the resource, and the line of `/proc/self/status` with the
 # amount in use.
 _LIMITS = (("RLIMIT_AS", "VmSize:"), ("RLIMIT_DATA", "VmData:"))
-# Version 1 of control groups reports a huge number if there is no limit.
+# Least number of bytes that means "no limit": version 1 of control groups then reports a huge number.
 _NO_LIMIT = 2**60
 # Files of a control group, by version: its limit, its memory in use, and the line of its statistics with the size of
 # the file cache, which counts as in use but can be reclaimed.
@@ -81,7 +81,7 @@ def _of_process(proc: Path) -> Iterator[int]:
 
 
 def _number(file: Path, name: str = "") -> int | None:
-    """The number in the line of a file that begins with `name`; None if there is none."""
+    """The number in the line of a file that begins with `name`; None if there is no such line or number."""
     for line in _lines(file):
         words = line.split()
         if words and (not name or words[0] == name):

@@ -20,7 +20,7 @@ class Option:
     positional : bool
         Whether the value is a positional argument.
     read : callable or None
-        Parser: from the option's name and the text typed to the value. A default that is text is parsed too.
+        Parser that turns the option's name and the typed text into the value. A default that is text is parsed too.
     words : tuple of str
         Values that shell completion offers.
     """
@@ -37,17 +37,17 @@ Quiet = Annotated[bool, Option("No progress and no summary, only the result line
 
 
 def words(option: str, text: str) -> list[str]:
-    """Names in a list separated by commas."""
+    """The names in a comma-separated list."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def numbers(option: str, text: str) -> list[int]:
-    """Positive integers in a list separated by commas."""
+    """The positive integers in a comma-separated list."""
     return _integers(option, text, 1, "positive integers")
 
 
 def seeds(option: str, text: str) -> list[int]:
-    """Nonnegative integers in a list separated by commas."""
+    """The nonnegative integers in a comma-separated list."""
     return _integers(option, text, 0, "integers of at least 0")
 
 

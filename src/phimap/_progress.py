@@ -39,7 +39,7 @@ class Stage(Record):
 
 @dataclass
 class Stages:
-    """A recorder of stages, which shows a bar for each if `verbose`."""
+    """A recorder of stages, which shows a progress bar for each stage if `verbose`."""
 
     verbose: bool = False
     finished: list[Stage] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Stages:
         total : int, optional
             Number of steps; None if not known.
         unit : str, optional
-            Name of a step, such as ``"rows"``, for the rate; None shows no rate.
+            Name of a step in the text of the rate, such as ``"rows"``; None shows no rate.
         """
         start = time.perf_counter()
         with _shown(name, total, unit) if self.verbose else _silence() as advance:

@@ -6,7 +6,7 @@ from numbers import Integral
 
 import numpy as np
 
-# SplitMix64: the golden-ratio step, and the multipliers and shifts of its output function.
+# Constants of SplitMix64: the golden-ratio step, and the multipliers and shifts of its output function.
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)

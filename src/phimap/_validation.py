@@ -86,7 +86,7 @@ def _first_non_finite(X: Any) -> tuple[int, int | None, float] | None:
 
         return first_non_finite(X)
     values = X.data if sparse.issparse(X) else X
-    # If the sum is finite, every entry is. The entries are searched only if it is not, or overflows.
+    # If the sum is finite, every entry is finite. Entries are searched only if the sum is not, perhaps by overflow.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum(dtype=np.float64)):
             return None

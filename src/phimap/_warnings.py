@@ -1,4 +1,4 @@
-"""Where a warning points: at the line of the user's program that called this package."""
+"""The line to which a warning points: the line of the user's program that called this package."""
 
 from __future__ import annotations
 

@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 
 _UNITS = {"": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
-# Without a configured budget, chunked work may use this share of the memory that is free when it starts.
+# Share of the free memory that chunked work may use if no budget is configured. Memory is measured when work starts.
 _DEFAULT_SHARE = 0.5
-# Without a stated budget, learners make their choices for this one.
+# Default budget that learners assume if the user states none.
 _NOMINAL_BUDGET = 4 * 2**30
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings; None derives a value from the machine.
+    """The byte budget and the number of threads; None derives a value from the machine.
 
-    `fixed_memory` is the budget that a block of work has read from the machine, see `fixed_budget`.
+    `fixed_memory` is the budget that a block of work has read once, see `fixed_budget`.
     """
 
     memory: int | None = None
@@ -45,8 +45,8 @@ class config(AbstractContextManager):
         ``ulimit``. Learners choose width, solver and batches for the budget that is set here or by their parameter
         `memory`, else for 4 GB.
     n_jobs : int, optional
-        Threads for tiles. None leaves the setting unchanged. The initial setting is every core that this process may
-        use. Results are bitwise the same for any number of threads.
+        Number of threads that process tiles. None leaves the setting unchanged. The initial setting is every core that
+        this process may use. Results are bitwise the same for any number of threads.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def memory_budget(memory: int | str | None = None) -> int:
 
 @contextmanager
 def fixed_budget() -> Iterator[int]:
-    """Read the byte budget once: it holds for a block, in this thread and in the threads that work for it."""
+    """Read the byte budget once and keep it for a ``with`` block, in this thread and in threads that work for it."""
     budget = memory_budget()
     with settings_of(replace(settings(), fixed_memory=budget)):
         yield budget
@@ -119,7 +119,7 @@ def fixed_budget() -> Iterator[int]:
 def stated_budget(memory: int | str | None = None) -> int:
     """The byte budget on which learners base their choices: `memory` if given, else the configured budget, else 4 GB.
 
-    Free memory is no part of it: the same data and parameters give the same model on every machine.
+    This budget does not depend on free memory: the same data and parameters give the same model on every machine.
     """
     if memory is not None:
         return parse_bytes(memory)
@@ -132,7 +132,7 @@ def is_budget_stated() -> bool:
 
 
 def thread_count(n_jobs: int | None = None) -> int:
-    """Threads to use: `n_jobs` if given (-1 is all cores, -2 all but one, ...), else the configured number."""
+    """Number of threads to use: `n_jobs` if given (-1: all cores, -2: all but one, ...), else the configured number."""
     if n_jobs is None:
         return settings().n_jobs or _available_cores()
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
@@ -142,7 +142,7 @@ def thread_count(n_jobs: int | None = None) -> int:
 
 
 def parse_bytes(memory: int | str) -> int:
-    """Bytes in a number or in text such as ``"4GB"`` (units of 1024)."""
+    """The number of bytes, given as a number or as text such as ``"4GB"`` (units of 1024)."""
     match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?b?)\s*", str(memory).lower())
     unit = match[2] if match and match[2].endswith("b") else f"{match[2]}b" if match and match[2] else ""
     n_bytes = int(float(match[1]) * _UNITS.get(unit, 1)) if match else 0
@@ -167,7 +167,7 @@ def size_text(n_bytes: float) -> str:
 
 
 def parse_seconds(name: str, duration: float | str) -> float:
-    """Seconds in a number, or in text such as ``"5min"``; `name` is the parameter's name for the error message."""
+    """The number of seconds, given as a number or text such as ``"5min"``; `name` is used in the error message."""
     match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(s|min|h|)\s*", str(duration).lower())
     if match is None:
         raise ValueError(f"{name} must be a time such as 30s, 5min or 1h, got {duration!r}.")

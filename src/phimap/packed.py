@@ -17,11 +17,11 @@ from phimap.ops.primitives.bit_products import PRODUCT_ROWS, coded, write_produc
 from phimap.records import of_entries, of_number
 
 _FORMAT = "phimap-packed-1"
-# Rows and columns that are unpacked at a time: 1 MB in float32, about the size of an L2 cache.
+# Numbers of rows and columns that are unpacked at a time: 1 MB in float32, about the size of an L2 cache.
 _ROWS, _COLUMNS = 128, 2048
-# Rows and columns of a tile of the Gram matrix when it is multiplied unpacked.
+# Number of rows, and of columns, of a tile of the Gram matrix if rows are unpacked to compute it.
 _GRAM_ROWS = 512
-# Rows of the second factor per task: each lookup table of `PRODUCT_ROWS` rows of the first factor is used for that many
+# Number of rows of the second factor per task: each lookup table of `PRODUCT_ROWS` rows of the first factor is used for that many
 # products.
 _PARTNERS = 2048
 #: Weights of the two planes of an array of signs and zeros: plane 0 marks nonzero entries, plane 1 negative ones.
@@ -45,15 +45,16 @@ class PackedArray:
     offset, scale : float
         Constants of the formula above.
     n_columns : int
-        Columns m.
+        Number m of columns.
     dtype : numpy.dtype
         float32 or float64, for the dense array and for products.
 
     Notes
     -----
     **Error.** Inner products are exact integer counts, rounded only when multiplied by the scale. **Cost.** n m / 8
-    bytes per plane. For one plane, or for signs and zeros, `gram` looks up the products of 8 bits or 4 signs with 96
-    rows in a table at once, and takes as much extra memory as the planes; for other arrays it unpacks tiles.
+    bytes per plane. For one plane, or for signs and zeros, `gram` uses tables: one lookup gives the products of 8 bits,
+    or of 4 signs and zeros, with 96 rows. It takes as much extra memory as the planes. For other arrays `gram` unpacks
+    tiles.
 
     Examples
     --------

@@ -21,13 +21,13 @@ from phimap.records import Record
 if TYPE_CHECKING:
     from phimap.kernels import Kernel
 
-#: Rows that a learner passes to a map's `fit` by default: enough to estimate moments of the data.
+#: Number of rows that a learner passes to a map's `fit` by default: enough to estimate moments of the data.
 FIT_ROWS = 1000
-# Taller tiles are not faster: matrix products already run at full speed at this height.
+# Maximum number of rows of a tile. Taller tiles are not faster: matrix products already run at full speed at this height.
 _MOST_TILE_ROWS = 4096
-# Heights of taller tiles are rounded down to a multiple of this.
+# Numbers of rows of a tile above this number are rounded down to a multiple of it.
 _TILE_ROWS_STEP = 64
-# Maximum bytes of a tile's features where several threads work on tiles.
+# Maximum bytes of the features of a tile if several threads can work on tiles.
 _MOST_TILE_OUTPUT = 32 * 2**20
 
 
@@ -65,12 +65,12 @@ class MapRecord(Record, ABC):
         return None
 
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
-        """Columns to keep, and the factor to multiply them by, for the same map with `n_components`; else None."""
+        """Columns and their factor that give the same map with `n_components` features; None if no columns do."""
         return None
 
     @property
     def signature(self) -> np.ndarray | None:
-        """Signs of the components, int8 (n_components,), or None where all are positive."""
+        """Signs of the components, int8 (n_components,), or None if all signs are positive."""
         return None
 
     @property
@@ -80,7 +80,7 @@ class MapRecord(Record, ABC):
 
     @property
     def least_tile_rows(self) -> int | None:
-        """Least number of rows of a tile; None uses the backend's."""
+        """Least number of rows of a tile; None uses the number of the backend."""
         return None
 
     @property
@@ -111,7 +111,7 @@ def run_tiles(work: Callable[[slice], None], record: MapRecord, ops: Ops, n_rows
     height = ops.tile_bytes // (ops.dtype.itemsize * max(1, record.scratch_width))
     height = int(np.clip(height, record.least_tile_rows or ops.least_tile_rows, _MOST_TILE_ROWS))
     if ops.threaded:
-        # Batches of very wide maps have few rows: smaller tiles give every thread some of them.
+        # Batches of very wide maps have few rows: smaller tiles give every thread some of the rows.
         height = min(height, max(1, _MOST_TILE_OUTPUT // (ops.dtype.itemsize * record.n_components)))
     # Matrix products process rows in groups; leftover rows are slower and are rounded differently.
     height -= height % _TILE_ROWS_STEP if height > _TILE_ROWS_STEP else 0

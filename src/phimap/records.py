@@ -85,7 +85,7 @@ class AllowedTexts:
 
 @dataclass(frozen=True)
 class Part:
-    """A field that is itself a record: pairs of one of its attributes and the name of an outer length it equals."""
+    """A field that is itself a record: pairs of an attribute of that record and the name of the length it equals."""
 
     lengths: tuple[tuple[str, str], ...]
 
@@ -145,7 +145,7 @@ class Record:
         Record.registry[cls.__name__] = cls
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
-        """Further conditions on the record, in order: whether each holds, and its text for an error message."""
+        """Yield, for each further condition on the record, whether it holds and its text for an error message."""
         return iter(())
 
     @property

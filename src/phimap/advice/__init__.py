@@ -1,7 +1,7 @@
-"""Advice before a fit: which map to take, how many features, what the fit costs, and how fast this machine is.
+"""Advice before a fit: which map to take, with how many features, the cost of the fit, and the speed of this machine.
 
-`suggest` draws small maps and measures their errors; start with `suggestion.py`. `cost` predicts seconds and memory;
-`measure_machine` measures the rates that it needs. Nothing here is needed to fit.
+`suggest` draws small maps and measures their errors; start with `suggestion.py`. `cost` predicts seconds and memory.
+`measure_machine` measures the rates that `cost` needs. A fit needs none of these functions.
 """
 
 from phimap.advice.candidate import Candidate

@@ -15,7 +15,7 @@ from phimap.features import NystroemFeatures
 from phimap.metrics import relative_error
 from phimap.random_map import RandomMap
 
-#: The larger of the two measured widths, if there are enough rows, and its ratio to the smaller one.
+#: Larger of the two measured widths, if there are enough rows, and its ratio to the smaller width.
 WIDE = 512
 _NARROWING = 4
 _LEAST_RATE = 0.05
@@ -36,7 +36,7 @@ class Candidate:
     errors : tuple of float
         Relative errors at these widths: root mean squares over draws.
     rate : float
-        Exponent b of error ~ 1/m^b between the two widths; 1/2 for independent features.
+        Exponent b with which the error falls as 1/m^b between the two widths; 1/2 for independent features.
     n_components : int
         Advised width.
     predicted_error : float
@@ -72,7 +72,7 @@ def measure(
     feature_map: RandomMap, fitting: Any, measuring: Any, seeds: list[int], error: float, widest: int, n_rows: int
 ) -> Candidate:
     """Measure the map at two small widths and find the width that reaches `error`."""
-    # Nystroem landmarks are rows: with more components than rows the map would be narrower than asked.
+    # Nystroem landmarks are rows. With more components than rows the map would be narrower than required.
     wide = min(WIDE, fitting.shape[0])
     widths = (max(wide // _NARROWING, 1), wide)
     errors, counts, seconds = [], [], 0.0
@@ -82,13 +82,14 @@ def measure(
         for seed in seeds:
             drawn = variant(feature_map, n_components=width, random_state=seed).fit(fitting)
             squares.append(relative_error(drawn, measuring, n_subset=measuring.shape[0]) ** 2)
-            # Only the last draw at the larger width is kept: earlier timings may include compilation.
+            # Only the timing of the last draw at the larger width is kept. Earlier timings may include compilation.
             seconds = transform_seconds(drawn, measuring)
         errors.append(float(np.sqrt(np.mean(squares))))
         counts.append(drawn.record_.n_flops)
     rate = measured_rate(widths, (errors[0], errors[1]))
     nystroem = isinstance(feature_map, NystroemFeatures)
-    # Keep the rate above zero, which would need infinitely many components. Nystroem features need at most all rows.
+    # A rate of zero would need infinitely many components, so the rate is kept above zero. Nystroem features need at
+    # most as many components as there are rows.
     law = ErrorLaw(widths, (errors[0], errors[1]), min(max(rate, _LEAST_RATE), 0.5) if nystroem else 0.5)
     needed = law.needed_width(error)
     most = min(widest, n_rows) if nystroem else widest
@@ -110,28 +111,28 @@ def measure(
 
 
 def variant(feature_map: RandomMap, **parameters: Any) -> RandomMap:
-    """An unfitted clone with `parameters` replaced."""
+    """Return an unfitted clone of a map with some parameters replaced."""
     copy: Any = clone(feature_map)
     return copy.set_params(**parameters)
 
 
 def _operations(widths: tuple[int, int], counts: list[int | None], n_features: int) -> Callable[[int], float]:
-    """Operations for one dense row as a function of the width, fitted to the map's own counts at two widths.
+    """Return the operations for one dense row as a function of the width, fitted to the map's counts at two widths.
 
-    The fit is ``slope * width + bend * width^2``: the square stands for maps whose features pass through one more
-    square matrix. For maps without a count the product with a dense matrix is assumed.
+    The function is ``slope * width + bend * width^2``. The square is for maps that multiply their features by one more
+    square matrix. A map without a count is assumed to multiply by a dense matrix.
     """
     (narrow, wide), (few, many) = widths, counts
     if few is None or many is None:
         return lambda width: 2.0 * n_features * width
-    # `max`: widths padded to a power of two could give a negative quadratic term.
+    # Without `max`, widths padded to a power of two could give a negative quadratic term.
     bend = max(0.0, (many / wide - few / narrow) / (wide - narrow)) if wide > narrow else 0.0
     slope = max(many / wide - bend * wide, 0.0)
     return lambda width: slope * width + bend * width**2
 
 
 def readable(n_bytes: int) -> str:
-    """A number of bytes as text, in the largest unit (of 1024) in which it is at least 1."""
+    """A number of bytes as text, in the largest unit (a power of 1024) in which it is at least 1."""
     size = float(n_bytes)
     for unit in ("bytes", "KB", "MB"):
         if size < 1024:

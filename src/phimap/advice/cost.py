@@ -1,7 +1,7 @@
-"""What a fit will cost: seconds, memory and traffic, before it is begun.
+"""Prediction of the cost of a fit: seconds, memory and traffic.
 
-The learner's own code says which solver a fit takes, what that solver holds and how many rows a batch has. Operations
-are counted here, and the measured rates of a `Machine` turn them into seconds.
+The code of the learner tells which solver a fit takes, what this solver holds and how many rows a batch has. This
+module counts the operations. The measured rates of a `Machine` convert them to seconds.
 """
 
 from __future__ import annotations
@@ -21,48 +21,52 @@ from phimap.learn.rows.validation import n_extreme, n_held_out
 from phimap.projections import WIDEST_DESIGN
 from phimap.theory.machine import REFERENCE, Machine
 
-# The rate of a machine that serves the map of a kernel. Nystroem features have none: their seconds are given.
+# For each kernel, the field of `Machine` with the rate of its map. Nystroem features have no such rate: their seconds
+# are given by the user.
 _MAPS = {
     **dict.fromkeys(("auto", "gaussian", "laplacian", "matern", "cauchy", "arccosine", "dense"), "dense"),
     "structured": "structured",
     "ntk": "ntk",
     "nngp": "ntk",
 }
-# Bytes that a pass moves for each number of the table (moments in float64), and for each feature (sums).
+# Bytes that a pass moves: for each number of the table (moments in float64), and for each feature (sums).
 _MOMENT_BYTES, _SUM_BYTES = 150, 12
-# Operations of drawing one feature; of a search of normal effort, and for each column; of corrections, for each number
-# of the table. Search and corrections depend on the data: real tables take between a half and twice of it.
+# Numbers of operations: to draw one feature; for a search of normal effort, and in it for each column; for corrections,
+# for each number of the table. The operations of search and corrections depend on the data: on real tables they are
+# between half and twice these numbers.
 _DRAW, _SEARCH, _SEARCH_COLUMN, _CORRECTIONS = 1e7, 6e11, 1e10, 2e5
-# The choice of alpha: order of the eigenvalue problem that begins it, and operations over its cube; operations of
-# factorisations over ``m^3``, and with Lanczos steps over ``m^2``.
+# Constants of the choice of alpha. It begins with an eigenvalue problem, whose order and operations divided by the cube
+# of the order come first. Then come the operations of the factorisations divided by ``m^3``, and those with Lanczos
+# steps divided by ``m^2``.
 EXACT_ORDER, _EIGENVECTORS = 768, 33.0
 _CUBE, _SQUARE = 5 / 6, 6000
-# Share of the passes of conjugate gradients that search for alpha with ten columns a target, and the rank of the
-# preconditioner.
+# For conjugate gradients, share of the passes that search for alpha, columns per target in these passes, and rank of
+# the preconditioner.
 _SEARCHING, _COLUMNS, _RANK = 0.4, 10, 1024
-# Bytes of a search of normal effort, and of the reader of tables.
+# Bytes that a search of normal effort takes, and bytes that the reader of tables takes.
 _SEARCH_BYTES, _READER_BYTES = 1.5e8, 6e7
-# A cluster: tasks of a part of a table in a pass, and seconds in which a scheduler places a task.
+# For a cluster, number of tasks for each part of the table in a pass, and seconds that a scheduler needs to place a
+# task.
 _TASKS, _TASK_SECONDS = 3, 1e-3
 
 
 @dataclass(frozen=True)
 class StageCost:
-    """Predicted cost of a stage, which has the name that it has in ``stages_``.
+    """Predicted cost of a stage of a fit.
 
     Attributes
     ----------
     name : str
     parts : dict of str to float
-        Seconds of what the stage does: reading, computing, sending, scheduling.
+        Seconds of each part of the stage, such as reading, computing, sending and scheduling.
     seconds : float
-        Of all parts together, some of which run at the same time.
+        Seconds of the stage. This can be less than the sum over its parts, some of which run at the same time.
     operations : float
         Multiplications and additions of products of features, on all workers.
     bytes_read : float
-        Bytes of numbers that are read from files, as they stand in memory.
+        Bytes of the numbers that are read from files, counted as they are stored in memory.
     bytes_sent : float
-        Bytes between workers.
+        Bytes sent between workers.
     """
 
     name: str
@@ -82,9 +86,9 @@ class Cost:
     workload : Workload
     machine : Machine
     stages : tuple of StageCost
-        In their order, with the names of ``stages_``.
+        The stages in order, with the names that they have in ``stages_``.
     worker_memory, driver_memory : float
-        Bytes of a process that reads rows, and of the one that solves; the same process where there is one worker.
+        Bytes of a process that reads rows, and of the process that solves. With one worker this is the same process.
     """
 
     workload: Workload
@@ -95,40 +99,40 @@ class Cost:
 
     @property
     def seconds(self) -> float:
-        """Of all stages."""
+        """Seconds of all stages."""
         return sum(stage.seconds for stage in self.stages)
 
     @property
     def rows_per_second(self) -> float:
-        """Rows of the table over `seconds`."""
+        """Rows of the table, divided by `seconds`."""
         return self.workload.n_rows / self.seconds
 
     @property
     def solver(self) -> str:
-        """``"cholesky"``, ``"cg"`` or ``"passes"``."""
+        """The solver: ``"cholesky"``, ``"cg"`` or ``"passes"``."""
         return self.workload.solver
 
     @property
     def n_tasks(self) -> int:
-        """Parts of the table that a cluster works on, one after the other; 0 for one process."""
+        """Number of parts into which a cluster divides the table; 0 for one process."""
         return self.workload.n_parts
 
     @property
     def bytes_read(self) -> float:
-        """Numbers read from files, in bytes of memory, all stages together."""
+        """Bytes of the numbers that all stages read from files, counted as they are stored in memory."""
         return sum(stage.bytes_read for stage in self.stages)
 
     @property
     def bytes_sent(self) -> float:
-        """Bytes between workers."""
+        """Bytes sent between workers."""
         return sum(stage.bytes_sent for stage in self.stages)
 
     def seconds_of(self, part: str) -> float:
-        """Seconds of a part such as ``"reading"``, ``"features"`` or ``"sending"``, in all stages."""
+        """Seconds of a part, such as ``"reading"``, ``"features"`` or ``"sending"``, summed over stages."""
         return sum(stage.parts.get(part, 0.0) for stage in self.stages)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that is predicted, as plain numbers and texts."""
+        """Return the whole prediction as plain numbers and texts."""
         totals = ("solver", "seconds", "rows_per_second", "bytes_read", "bytes_sent", "n_tasks")
         return asdict(self) | {name: getattr(self, name) for name in totals}
 
@@ -166,33 +170,36 @@ def cost(
     Parameters
     ----------
     n_rows, n_columns, n_components : int
-        Rows n, columns d as numbers (after categories are encoded), and features m.
+        Number n of rows, number d of columns after categories are encoded as numbers, and number m of features.
     n_targets : int, default=1
-        Targets, or classes t.
+        Number t of targets or classes.
     kernel : str or float, default="gaussian"
-        Name of the kernel, or ``"dense"``, ``"structured"`` or ``"ntk"`` for the kind of its map; or the seconds in
-        which one core forms one feature of one row: of a map, `chosen.seconds` of ``pm.suggest(X, map, n_jobs=1)``
-        over its rows and features. ``"auto"`` searches.
+        Name of the kernel, or the kind of its map: ``"dense"``, ``"structured"`` or ``"ntk"``. ``"auto"`` searches. A
+        number is the seconds that one core takes to form one feature of one row. For a given map this is
+        `chosen.seconds` of ``pm.suggest(X, map, n_jobs=1)``, divided by the numbers of its rows and features.
     dtype : {"float32", "float64"}, default="float32"
     solver : {"auto", "cholesky", "cg", "passes"}, default="auto"
-        ``"passes"`` are the losses that are not squared errors. ``"auto"`` is what a learner takes.
+        ``"passes"`` is the solver for losses that are not squared errors. ``"auto"`` is the solver that a learner
+        takes.
     file_format : {"memory", "csv", "parquet", "npy"}, default="memory"
         Where the rows come from.
     search : bool, optional
-        Whether kernel and metric are searched for; None is what `kernel` says.
+        Whether kernel and metric are searched for. By default `kernel` decides.
     holdout : float, optional
-        Share of the rows that ``phimap fit`` holds out; it checks the file in a pass of its own. None is a fit in
-        Python.
+        Share of the rows that the command ``phimap fit`` holds out. The command checks the file in a pass of its own.
+        None means a fit in Python.
     workers, threads : int, default=1
-        Processes, and threads of each.
+        Number of processes, and number of threads of each.
     memory : int or str, optional
         Byte budget of each process, such as ``"4GB"``; None sets no limit.
     passes : int, optional
-        Passes over the features of a solver that holds no Gram matrix, which its convergence decides; None is 20.
+        Number of passes over the features by a solver that holds no Gram matrix. In a fit the convergence of the solver
+        decides it. None assumes 20.
     file_columns : int, optional
-        Numbers of a row in the file, where categories become more columns when they are encoded.
+        Numbers in a row of the file, if there are fewer than `n_columns` because categories are encoded as several
+        columns.
     machine : Machine, optional
-        By default the machine of the documentation; ``pm.measure_machine()`` gives this one.
+        The machine, by default that of the documentation. ``pm.measure_machine()`` returns the machine that runs it.
 
     Returns
     -------
@@ -205,22 +212,23 @@ def cost(
 
     Notes
     -----
-    The parts of a pass are decoding, ``c_f n d``; features, ``c_m n m``; the Gram matrix, ``n m^2`` operations in the
+    The parts of a pass are: decoding, ``c_f n d``; features, ``c_m n m``; the Gram matrix, ``n m^2`` operations in the
     dtype of the features; sums, ``16 n m`` bytes. The choice of alpha takes ``5/6 m^3 + 6000 m^2`` operations in
-    float64. Conjugate gradients take ``4 n m (k + 12)`` operations in a pass with k columns, narrow products being
-    slower, and a sketch of 1,024 directions. Stages that go over rows are divided by the cores; one thread of a
-    process reads, while the others compute.
+    float64. Conjugate gradients take ``4 n m (k + 12)`` operations in a pass with k columns, where 12 accounts for the
+    lower speed of narrow products, and a sketch of 1,024 directions. The time of stages that go over rows is divided by
+    the number of cores. One thread of a process reads while the others compute.
 
-    Bytes are those that the solver and the batches of a learner say they take, beside the rows, the validation rows,
-    and what a process holds before.
+    The bytes are those that the solver and the batches of a learner are known to take. Added to them are the rows, the
+    validation rows, and what a process holds before the fit.
 
-    A cluster adds a tree: every worker sends its triangle of some ``4 m (m + 512)`` bytes once, on ``log2(workers)``
-    rungs, and a scheduler places three tasks for each part of 128 MB of the table, at a millisecond each.
+    On a cluster, sums are added along a tree. Every worker sends its triangle of some ``4 m (m + 512)`` bytes once, on
+    one of ``log2(workers)`` rungs. A scheduler places three tasks for each part of 128 MB of the table, at a
+    millisecond for each task.
 
-    **Error.** Fits by factorisation on one thread took 0.8 to 1.4 times the seconds that are predicted, and 0.8 to 1
-    times the bytes (``benchmarks/cost.py --scale 0.3``, a busy machine, 24 November 2026). Conjugate gradients took up
-    to 2.5 times the seconds where the preconditioner had to grow. A search is known within a factor of two. What a
-    cluster adds is arithmetic, not a measurement.
+    **Error.** Fits by factorisation on one thread took 0.8 to 1.4 times the predicted seconds, and 0.8 to 1 times the
+    predicted bytes (``benchmarks/cost.py --scale 0.3``, a busy machine, 24 November 2026). Conjugate gradients took up
+    to 2.5 times the predicted seconds if the preconditioner had to grow. The seconds of a search are known within a
+    factor of two. What a cluster adds is computed, not measured.
 
     **Cost** none.
 
@@ -267,7 +275,7 @@ def cost(
 
 @dataclass(frozen=True)
 class _Clock:
-    """A workload on a machine whose cores form one feature of a row in `feature_seconds`."""
+    """Computes the costs of a workload on a machine whose cores form one feature of a row in `feature_seconds`."""
 
     work: Workload
     machine: Machine
@@ -296,16 +304,16 @@ class _Clock:
             yield self._over_rows("held-out rows", scoring, readings=0.0 if work.held_out_bytes else 1.0)
 
     def _features(self, n_rows: float) -> float:
-        """Seconds of one core for the features of so many rows."""
+        """Seconds that one core takes to form the features of `n_rows` rows."""
         return n_rows * self.work.n_components * self.feature_seconds * self.work.itemsize / 4
 
     def _narrow(self, operations_a_feature: float, columns: float) -> float:
-        """Seconds of products of features with few columns, which have half of their speed at 12."""
+        """Seconds for products of the features with a few columns. At 12 columns they run at half speed."""
         operations = operations_a_feature * self.work.n_components * (columns + HALF_SPEED)
         return self.machine.products(operations, self.work.itemsize)
 
     def _feature_map(self) -> StageCost:
-        """The draw of the map, and the search before it; one process does both."""
+        """The stage that draws the map, after a search if there is one; one process does both."""
         work = self.work
         parts = {"drawing": self.machine.products(_DRAW * work.n_components, 4)}
         if work.search:
@@ -324,14 +332,14 @@ class _Clock:
             + self._narrow(2 * n, work.n_targets),
         }
         if work.workers > 1:
-            # Every thread of a cluster has sums of its own, which are joined two by two: others then wait.
+            # On a cluster every thread has its own sums, which are joined in pairs while other threads wait.
             cores = work.workers * work.threads
             parts["joining sums"] = cores * ceil(log2(cores)) * machine.moves(3.0 * work.triangle_bytes)
         operations, tree = n * m**2 + 2 * n * m * work.n_targets, 8.0 * m * work.n_targets + work.triangle_bytes
         return self._over_rows("features and Gram matrix", parts, operations=operations, tree=tree)
 
     def _regularisation(self) -> StageCost:
-        """The search for alpha and the solution, which one process does."""
+        """The stage that chooses alpha and solves, which one process does."""
         work, machine, m = self.work, self.machine, self.work.n_components
         rows = n_held_out(work.n_train) + n_extreme(work.n_train)
         factors = machine.products((_CUBE * m + _SQUARE) * float(m) ** 2, 8)
@@ -339,13 +347,13 @@ class _Clock:
             "validation rows": (self._features(rows) + machine.products(rows * float(m) ** 2, work.itemsize))
             / work.threads,
             "factorisations": factors / work.threads,
-            # One thread finds eigenvectors.
+            # Eigenvectors are computed by one thread.
             "eigenvectors": machine.products(_EIGENVECTORS * min(m, EXACT_ORDER) ** 3, 8),
         }
         return StageCost("regularisation", parts, sum(parts.values()))
 
     def _passes(self) -> StageCost:
-        """All passes of a solver that holds no Gram matrix, and its preconditioner."""
+        """The stage with all passes of a solver that holds no Gram matrix, and with its preconditioner."""
         work, machine, n, m = self.work, self.machine, float(self.work.n_train), self.work.n_components
         n_passes, rank = work.n_passes, min(m, _RANK)
         searching = _SEARCHING if work.solver == "cg" else 0.0
@@ -376,10 +384,10 @@ class _Clock:
     ) -> StageCost:
         """A stage that goes over rows: reading and computing share the cores, one thread of a process reads.
 
-        `tree` are the bytes that every worker sends once, to another that joins them with its own.
+        `tree` is the number of bytes that every worker sends once, to a worker that adds them to its own sums.
         """
         work, machine, cores = self.work, self.machine, self.work.workers * self.work.threads
-        # Rows that are held out are read and passed over.
+        # Held-out rows are also read, but not used.
         numbers = work.n_rows * ((work.file_columns or work.n_columns) + 1.0) * readings
         reading, computing = machine.reads(numbers, work.file_format), sum(core_seconds.values())
         readers = cores if work.workers > 1 else 1
@@ -387,7 +395,7 @@ class _Clock:
         parts |= {part: seconds / cores for part, seconds in core_seconds.items() if seconds}
         seconds = max(reading / readers, (reading + computing) / cores)
         if work.workers > 1:
-            # Workers of one rung of the tree send at the same time; tasks are placed while others run.
+            # The workers of one rung of the tree send at the same time. Tasks are placed while other tasks run.
             parts["sending"] = ceil(log2(work.workers)) * tree / machine.network
             parts["scheduling"] = work.n_parts * _TASKS * n_passes * _TASK_SECONDS
             seconds = max(seconds, parts["scheduling"]) + parts["sending"]
@@ -396,10 +404,10 @@ class _Clock:
 
 
 def _memory(work: Workload, machine: Machine) -> tuple[float, float]:
-    """Bytes of a worker and of the driver at their highest."""
+    """Largest numbers of bytes that a worker and the driver hold at a time."""
     m, size = work.n_components, work.itemsize
     in_memory, reader = work.file_format == "memory", work.file_format in ("csv", "parquet")
-    # A batch of rows, and the next that is being read.
+    # The batch of rows in use, and the next batch, which is being read.
     rows = work.n_rows if in_memory and work.workers == 1 else 2 * work.batch_rows
     process = machine.process + reader * _READER_BYTES + (work.held_out_bytes if work.holdout else 0)
     process += rows * work.row_bytes
@@ -408,11 +416,12 @@ def _memory(work: Workload, machine: Machine) -> tuple[float, float]:
     searching = _SEARCH_BYTES if work.search else 0.0
     solving = work.grown_bytes + validation * m * size
     if work.solver == "cholesky":
-        # The search for alpha begins with eigenvectors of a smaller problem, beside two triangles, and their images.
+        # The search for alpha begins with the eigenvectors of a smaller problem and their images. Two triangles are
+        # held meanwhile.
         order = min(m, EXACT_ORDER)
         exact = 2 * work.triangle_bytes + 24 * order**2 + (8 + size) * order * validation + validation * m * size
         solving, accumulating = max(solving, exact), work.triangle_bytes + work.batch_bytes + products
-        # Every thread of a worker has a batch and sums of its own, and one triangle more is being received.
+        # Every thread of a worker has its own batch and its own sums. One more triangle is being received.
         worker = accumulating + (work.threads - 1) * (work.triangle_bytes + work.batch_bytes) + work.triangle_bytes
     else:
         accumulating = solving + work.kept_bytes / work.workers + work.batch_bytes

@@ -7,13 +7,13 @@ from math import ceil, exp, log
 
 import numpy as np
 
-# Largest logarithm of a predicted growth in width, against overflow: no memory holds e^40 components.
+# Largest logarithm of a predicted growth in width. It prevents overflow: no memory holds e^40 components.
 _MOST_GROWTH = 40.0
 
 
 @dataclass(frozen=True)
 class ErrorLaw:
-    """Error as a function of width m: log-log interpolation between two measured `widths`, m^-exponent outside."""
+    """Error as a function of width m: interpolated in logarithms between two `widths`, m^-exponent outside."""
 
     widths: tuple[int, int]
     errors: tuple[float, float]
@@ -41,11 +41,11 @@ class ErrorLaw:
 
 
 def measured_rate(widths: tuple[int, int], errors: tuple[float, float]) -> float:
-    """Exponent b of error ~ 1/m^b between two widths; 1/2, as for independent features, if the widths are equal."""
+    """Exponent b of an error 1/m^b between two widths; 1/2, as for independent features, for equal widths."""
     return log(_ratio(*errors)) / log(widths[1] / widths[0]) if widths[1] > widths[0] else 0.5
 
 
 def _ratio(larger: float, smaller: float) -> float:
-    """Quotient of two errors, each raised to at least one rounding error (which avoids 0 / 0)."""
+    """Quotient of two errors, each raised to at least one rounding error to avoid 0 / 0."""
     floor = float(np.finfo(np.float64).eps)
     return max(larger, floor) / max(smaller, floor)

@@ -23,10 +23,11 @@ from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.random_map import RandomMap
 from phimap.theory import REFERENCE, Machine
 
-# Rows and width of a typical batch of features in a learner, and the columns of the table that `Machine` assumes.
+# Number of rows and width of a typical batch of features in a learner, and number of columns of the table that
+# `Machine` assumes.
 _ROWS, _WIDTH, _COLUMNS = 4096, 2048, 28
 _MAP_WIDTH = 1024
-# Rows of the files whose reading is timed: some 10 MB of text.
+# Number of rows of the files whose reading is timed. This is some 10 MB of text.
 _FILE_ROWS = 30_000
 
 
@@ -49,9 +50,10 @@ def measure_machine(base: Machine = REFERENCE) -> Machine:
     cache. The float32 speed is that of a Gram matrix of 2,048 features, as learners compute it, without the time for
     adding the products to the running sums.
 
-    **Error.** About 5 % on an idle machine. On a busy one the constants are worse, as cores share caches and memory.
+    **Error.** About 5 % on an idle machine. On a busy machine the constants are worse, because cores share caches and
+    memory.
 
-    **Cost.** About five seconds, most of which loads compiled functions.
+    **Cost.** About five seconds, mostly for loading compiled functions.
 
     **Differs from the source.** There is no source: these are measurements.
 
@@ -85,36 +87,36 @@ def measure_machine(base: Machine = REFERENCE) -> Machine:
 
 
 def _seconds(work: Callable[[], Any]) -> float:
-    """Best processor time of `work`, which does not count the time of other processes."""
+    """Shortest processor time of `work` in several runs. The time of other processes is not counted."""
     return best_seconds(work, time.process_time)
 
 
 def _bandwidth() -> float:
-    """Memory bandwidth in bytes per second, from adding a float32 array to a float64 one, both larger than caches."""
+    """Memory bandwidth in bytes per second, from adding a float32 to a float64 array, both larger than caches."""
     target, values = np.zeros((_ROWS, _WIDTH)), np.ones((_ROWS, _WIDTH), dtype=np.float32)
     n_bytes = 2 * target.nbytes + values.nbytes
     return n_bytes / _seconds(lambda: np.add(target, values, out=target))
 
 
 def _gram_speed(bandwidth: float) -> float:
-    """Speed of float32 products of a Gram matrix on one thread, in 10^9 operations per second."""
+    """Speed of the float32 products of a Gram matrix on one thread, in 10^9 operations per second."""
     Z = np.random.default_rng(0).random((_ROWS, _WIDTH), dtype=np.float32)
     triangle = BlockTriangle.zeros(_WIDTH)
     seconds = _seconds(lambda: triangle.add_products(Z, n_jobs=1))
-    # Memory traffic of adding: the float64 sums are read and written; the float32 products are half as large and are
-    # also written and read.
+    # Memory traffic of the addition: the float64 sums are read and written, and so are the float32 products, which are
+    # half as large.
     adding = 3 * triangle.data.nbytes / bandwidth
     return float(_ROWS) * _WIDTH**2 / max(seconds - adding, seconds / 2) / 1e9
 
 
 def _feature_seconds(feature_map: RandomMap, rows: np.ndarray) -> float:
-    """Seconds per feature and row."""
+    """Seconds that a map takes for one feature of one row."""
     drawn = feature_map.fit(rows[:1000])
     return _seconds(lambda: drawn.transform(rows)) / (len(rows) * _MAP_WIDTH)
 
 
 def _decoding(rng: np.random.Generator) -> dict[str, float]:
-    """Seconds to read one number, by file format."""
+    """Seconds to read one number, for each file format."""
     numbers = rng.standard_normal((_FILE_ROWS, _COLUMNS + 1)).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder:
         files = {"npy": Path(folder) / "rows.npy"}

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from phimap.random_map import RandomMap
 
-# Products of this order take tens of milliseconds and are far past the size at which BLAS runs at full speed.
+# Order of the measured products. They take tens of milliseconds, and BLAS runs at full speed for far smaller orders.
 _ORDER = 1536
 _REPEATS = 3
 
@@ -37,27 +37,27 @@ class Speed:
 
 
 def measure_speed(threads: int, clock: Callable[[], float] = time.perf_counter) -> Speed:
-    """Measure matrix products on `threads` threads; takes a few tenths of a second."""
+    """Measure the speed of matrix products on `threads` threads, in a few tenths of a second."""
     with threadpool_limits(limits=threads, user_api="blas"):
         return Speed(threads, _gigaflops("float32", clock), _gigaflops("float64", clock))
 
 
 def _gigaflops(dtype: str, clock: Callable[[], float]) -> float:
-    """Speed of the fastest of three products of square matrices, in 10^9 operations per second."""
+    """Speed of the fastest of three products of two square matrices, in 10^9 operations per second."""
     A = np.random.default_rng(0).random((_ORDER, _ORDER)).astype(dtype)
     out = np.empty_like(A)
     return 2 * _ORDER**3 / best_seconds(lambda: np.matmul(A, A, out=out), clock) / 1e9
 
 
 def transform_seconds(feature_map: RandomMap, X: Any) -> float:
-    """Seconds that a fitted map takes to transform `X`; the first call may include compilation."""
+    """Seconds that a fitted map takes to transform `X`. The first call may include compilation."""
     start = time.perf_counter()
     feature_map.transform(X)
     return time.perf_counter() - start
 
 
 def best_seconds(work: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
-    """Shortest of three timings of `work` with `clock`, after an untimed call that may compile."""
+    """Shortest of three timings of `work` with `clock`, after an untimed call that may include compilation."""
     work()
     seconds = []
     for _ in range(_REPEATS):

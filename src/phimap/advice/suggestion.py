@@ -1,4 +1,4 @@
-"""Advice on a map: the cheapest map for a kernel that reaches a given error."""
+"""Advice on a map: the cheapest map that reaches a given error for a kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from phimap.metrics.matrices import subset_rows
 from phimap.ops import to_host
 from phimap.random_map import RandomMap
 
-# Maps are fitted on one half of the sample and measured on the other, so that errors are those on new rows.
+# Number of rows of the sample. Maps are fitted on one half of it and measured on the other half, so that errors are
+# those on new rows.
 _SAMPLE_ROWS = 1000
 _DRAWS = 3
 
@@ -33,11 +34,11 @@ class Suggestion:
     chosen : Candidate
         The advised map.
     others : tuple of Candidate
-        The maps that were measured and not chosen.
+        The maps that were measured but not chosen.
     error : float
         The requested relative error.
     memory : int
-        Byte budget of the features of all rows. Ignored by ``==``, as the default depends on the free memory.
+        Byte budget of the features of all rows. Ignored by ``==`` because the default depends on the free memory.
     n_rows, n_features : int
         Shape of the data.
     reached : bool
@@ -120,7 +121,7 @@ def suggest(
     Returns
     -------
     Suggestion
-        Everything in it except the seconds is determined by the data, the seed and the budget.
+        The advice. Everything in it except the seconds is determined by the data, the seed and the budget.
 
     Raises
     ------
@@ -178,7 +179,7 @@ def suggest(
         maps.append(NystroemFeatures(exact, n_components=WIDE, random_state=seeds[0], n_jobs=n_jobs))
     candidates = [measure(map_, fitting, measuring, seeds, error, widest, n_rows) for map_ in maps]
 
-    # Maps that reach the error come first, by cost; then the others, by error.
+    # Maps that reach the error come first, ordered by cost. The other maps follow, ordered by error.
     def preference(candidate: Candidate) -> tuple[bool, float]:
         reached = candidate.predicted_error <= error
         return not reached, candidate.operations if reached else candidate.predicted_error
@@ -196,7 +197,7 @@ def suggest(
 
 
 def _halves(X: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Two disjoint random samples of the rows, arrays or CSR matrices on the host."""
+    """Two disjoint random samples of the rows, as arrays or CSR matrices on the host."""
     rows: Any = to_host(subset_rows(X, _SAMPLE_ROWS, rng))
     options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_min_samples": 4}
     rows = check_array(rows, **options)

@@ -1,4 +1,4 @@
-"""The sizes of a fit, and what the learner says of them: which solver, how many bytes, how many rows in a batch."""
+"""The sizes of a fit, and what they imply in the learner: the solver, its bytes, and the number of rows of a batch."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.rows.batches import RowShape, batch_rows, smallest_batch
 from phimap.theory.machine import FORMATS
 
-# The learners' solvers; "passes" stands for the losses that are not squared errors.
+# The solvers of learners. "passes" stands for the solver of losses that are not squared errors.
 SOLVERS = ("auto", "cholesky", "cg", "passes")
-# Passes of a solver in passes where nobody gives them: its convergence decides, and 4 to 24 were counted.
+# Number of passes assumed if the user gives none. In a fit the convergence of the solver decides it; 4 to 24 passes
+# were counted.
 _PASSES = 20
-# Rows below which a searched kernel gets no corrections, and bytes that these hold for each target of a row.
+# Least number of rows for corrections of a searched kernel, and bytes that corrections hold for each target of a row.
 _CORRECTED_ROWS, _CORRECTED_BYTES = 8000, 48
-# Bytes of a part of a table that is one task of a cluster: what Dask's readers take by themselves.
+# Bytes of a part of a table that is one task of a cluster: the default of Dask's readers.
 _PART_BYTES = 128 * 2**20
-# A budget that limits nothing.
+# A memory budget that limits nothing.
 _UNLIMITED = 2**62
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What is to be fitted, where, and with what: the arguments of `cost`, checked.
+    """The arguments of `cost`, checked: what is fitted, where, and with what.
 
     Attributes
     ----------
@@ -41,7 +42,7 @@ class Workload:
     holdout : float or None
     workers, threads : int
     memory : int or None
-        In bytes.
+        Byte budget of a process.
     passes, file_columns : int or None
     """
 
@@ -76,10 +77,10 @@ class Workload:
             object.__setattr__(self, "solver", self._chosen())
 
     def _chosen(self) -> str:
-        """The solver that a learner takes."""
+        """The solver that a learner chooses for squared errors."""
         m = self.n_components
         spare = self.budget - smallest_batch(m, self.itemsize)
-        # A product with a dense matrix; structured maps take fewer operations.
+        # The flops of a product with a dense matrix. Structured maps take fewer.
         n_flops = 2 * self.n_columns * m
         return choose("squared", "auto", self.n_train, m, spare, t=self.n_targets, n_flops=n_flops).name
 
@@ -95,7 +96,7 @@ class Workload:
 
     @property
     def n_train(self) -> int:
-        """Rows to fit to."""
+        """Number of rows to which the model is fitted."""
         return max(2, round(self.n_rows * (1 - (self.holdout or 0.0))))
 
     @property
@@ -105,7 +106,7 @@ class Workload:
 
     @property
     def solver_bytes(self) -> int:
-        """Bytes that the solver says it holds."""
+        """Bytes that the solver states as its need."""
         if self.solver == "cholesky":
             return RidgeSolver.memory(self.n_train, self.n_components, self.n_targets)
         member = MEMBERS[("squared", "cg") if self.solver == "cg" else ("logistic", "quasi-newton")]
@@ -113,12 +114,12 @@ class Workload:
 
     @property
     def triangle_bytes(self) -> int:
-        """Bytes of the sums of products of features, a triangle of blocks."""
+        """Bytes of the sums of products of features, which are a triangle of blocks."""
         return 8 * packed_entries(self.n_components)
 
     @property
     def batch_rows(self) -> int:
-        """Rows whose features are held at a time."""
+        """Number of rows whose features are held at a time."""
         m, shape = self.n_components, RowShape(self.n_columns, self.itemsize, self.n_targets)
         try:
             rows = batch_rows(m, self.itemsize, self.budget, self.solver_bytes, shape)
@@ -133,12 +134,12 @@ class Workload:
 
     @property
     def n_passes(self) -> int:
-        """Passes over the features."""
+        """Number of passes over the features."""
         return 1 if self.solver == "cholesky" else self.passes or _PASSES
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of features that all workers keep between passes: those that half of the spare budget holds."""
+        """Bytes of features that all workers keep between passes: those that fit half of the spare budget."""
         if self.solver == "cholesky":
             return 0
         spare = max(0, self.budget - self.solver_bytes - self.batch_bytes) // 2
@@ -146,7 +147,7 @@ class Workload:
 
     @property
     def grown_bytes(self) -> int:
-        """Bytes of the solver once the preconditioner of conjugate gradients has grown into the spare budget."""
+        """Bytes of the solver after the preconditioner of conjugate gradients has grown into the spare budget."""
         if self.solver != "cg":
             return self.solver_bytes
         most = ConjugateGradients().memory(self.n_train, self.n_components, self.n_targets)
@@ -154,20 +155,20 @@ class Workload:
 
     @property
     def held_out_bytes(self) -> int:
-        """Bytes of the rows that the command line holds out, where a quarter of the spare budget holds them; else 0."""
+        """Bytes of the rows that the command line holds out; 0 if they exceed a quarter of the spare budget."""
         n_bytes = (self.n_rows - self.n_train) * (self.row_bytes + 8)
         return n_bytes if n_bytes <= (self.budget - self.solver_bytes - self.batch_bytes) // 4 else 0
 
     @property
     def corrects(self) -> bool:
-        """Whether corrections are tried: of a searched kernel, if enough rows fit a quarter of the budget."""
+        """Whether corrections are tried: for a searched kernel, and enough rows that fit a quarter of the budget."""
         n_bytes = self.n_train * (8 * self.n_columns + _CORRECTED_BYTES * self.n_targets)
         enough = self.n_train >= max(_CORRECTED_ROWS, 2 * self.n_components) and n_bytes <= self.budget // 4
         return self.search and self.solver == "cholesky" and self.workers == 1 and enough
 
     @property
     def n_parts(self) -> int:
-        """Parts of the table that a cluster works on one by one; one process has none."""
+        """Number of parts into which a cluster divides the table; 0 for one process."""
         if self.workers == 1:
             return 0
         return max(self.workers * self.threads, ceil(self.n_rows * self.row_bytes / _PART_BYTES))

@@ -1,10 +1,10 @@
-"""The experiments of the papers, with our results beside the published ones.
+"""The experiments of the papers, with our results and the published results.
 
-Each experiment is a module or a folder with a function `report`. `EXPERIMENTS` lists them, and ``phimap bench`` runs
-them. Start with `experiment.py`, which defines `Report`. The only package that imports this one is `cli`.
+Each experiment is a module with a function `report`. `EXPERIMENTS` lists the experiments, and ``phimap bench`` runs
+them. Start reading with `experiment.py`, which defines `Report`. Only the package `cli` imports this package.
 """
 
-#: The experiments of ``phimap bench``: the module of each, and what it reproduces.
+#: Experiments of ``phimap bench`` by name: the module with `report`, and a description of the reproduced result.
 EXPERIMENTS = {
     "active-learning": (
         "active_learning",

@@ -1,12 +1,12 @@
-"""Active learning: labels of a greedy design against labels of random rows.
+"""Active learning: accuracy with the labels of a greedy design, and with the labels of random rows.
 
 Han, Avron, Shoham, Kim, Shin (2021), *Random features for the neural tangent kernel*, Section 5.4 and Figure 3: rows of
 MNIST are picked by the greedy minimisation of their Appendix C on features of the neural tangent kernel of a network of
 four layers.
 
-What differs: the labels are used by ridge regression on the same features, where the source trains the network. There
-are 10,000 rows to pick from and 2,048 features, where the source has 10,000 features and does not state the number of
-rows (``--rows`` and ``--features`` change both).
+What differs: ridge regression on the same features is fitted to the labels, while the source trains the network. There
+are 10,000 rows to pick from (``--rows``) and 2,048 features (``--features``). The source has 10,000 features and does
+not state the number of rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SIZES = (10, 20, 50, 100, 200, 500, 1000)
 ROWS, WIDTH, DEPTH = 10_000, 2048, 3
 #: Regularisation of the design and of the regression, in units of the mean of the kernel's diagonal.
 ALPHA = 1e-3
-#: Figure 3 is a plot without numbers.
+#: Published result, in words because Figure 3 is a plot without numbers.
 PUBLISHED = (
     "Han et al., Figure 3: greedy above random at every size (a plot without numbers; m = 10,000, a trained network)"
 )
@@ -48,11 +48,12 @@ def run(
     sizes: Sequence[int] = SIZES,
     draws: Sequence[int] = (0,),
 ) -> Iterator[dict[str, Any]]:
-    """Pick rows greedily and at random, and train on the labels of the first picks.
+    """Pick rows greedily and at random, and train on the labels of the first rows picked.
 
-    The first rows of a greedy design are the smaller designs. Sizes above the number of rows are left out. `seed` draws
-    the rows to pick from and the map; `accuracy` is the accuracy on the test rows in percent, for random designs the
-    mean of ten; `seconds` is the time of the whole greedy design, features included.
+    One greedy design of the largest size is made; its first rows are the smaller designs. Sizes above the number of
+    rows are left out. `seed` draws the rows to pick from and the map. `accuracy` is the accuracy on the test rows in
+    percent; for random designs it is the mean of ten designs. `seconds` is the time of the whole greedy design,
+    including the features, and 0 for random designs.
     """
     for draw in draws:
         rng = np.random.default_rng(draw)
@@ -90,7 +91,7 @@ def _accuracy(Z: np.ndarray, y: np.ndarray, Z_test: np.ndarray, y_test: np.ndarr
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Both designs at every size: a table and a figure for each data set."""
+    """Measure both designs at every size, and make a table and a figure for each data set."""
     draws = options.seeds(3)
     depth, width = (options.depths or (DEPTH,))[0], (options.widths or (WIDTH,))[0]
     loaded = [load(name, options.data, options.seed) for name in options.sets or ("MNIST",)]
@@ -106,7 +107,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _findings(found: pd.DataFrame) -> list[Finding]:
-    """Accuracy of both designs on MNIST at every size."""
+    """Return the accuracy of both designs on MNIST at every size."""
     one, draws = found.iloc[0], found["seed"].nunique()
     run = f"{one.n_rows:,} rows to pick from, m = {one.n_components:,}, depth {one.depth}"
     run += f", {draws} draws (paper: rows not stated, m = 10,000)"
@@ -136,7 +137,7 @@ def _table(dataset: str, found: pd.DataFrame) -> ResultTable:
 
 
 def _figure(dataset: str, found: pd.DataFrame, path: Path) -> None:
-    """Accuracy against labels, means and ranges over the draws."""
+    """Plot the accuracy against the number of labels: means and ranges over the draws."""
     figure, ((axis,),) = panels(6.4, 4.2)
     for design, part in found.groupby("design"):
         over = part.groupby("n_labels")["accuracy"].agg(["mean", "min", "max"])

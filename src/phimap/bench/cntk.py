@@ -4,9 +4,10 @@ Zandieh, Han, Avron, Shoham, Kim, Shin (2021), *Scaling neural tangent kernels v
 Section 5.2, Table 1 and Figure 2b: depth 3, global average pooling, ridge regression on one-hot targets. The maps are
 compared with gradient features, a trained network and, on a subset, the exact kernel.
 
-The publication has all 50,000 training images and up to 16,384 features: ``--rows 50000 --features 4096,8192,16384``,
-from `cifar10_full.npz`, which `benchmarks/data_files.py` makes from the official archive. The default is 2,000 images
-and up to 4,096 features. Without this file, lossy JPEG copies are read, and the results state so.
+The publication has all 50,000 training images and up to 16,384 features: ``--rows 50000 --features 4096,8192,16384``.
+The default is 2,000 images and up to 4,096 features. Images are read from `cifar10_full.npz`, which
+`benchmarks/data_files.py` makes from the official archive. Without this file, lossy JPEG copies are read, and the
+results state so.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ from phimap.features import FeatureMap
 DEPTH, FILTER_SIZE = 3, 3
 WIDTHS = (1024, 4096)
 METHODS = ("sketch", "gradient", "cnn", "exact")
-#: Methods that are fitted by default; the exact kernel takes an hour of a core for 500 images.
+#: Methods fitted by default. The exact kernel is left out because it takes one core an hour for 500 images.
 CHOSEN = ("sketch", "gradient")
-#: Table 1 of Zandieh et al. (2021), all 50,000 lossless training images of CIFAR-10, one RTX 2080: features, accuracy
-#: in percent, seconds. The rows of the exact kernel and of the network come from Arora et al. (2019).
+#: Table 1 of Zandieh et al. (2021): method, number of features, accuracy in percent, and seconds on one RTX 2080, for
+#: all 50,000 lossless training images of CIFAR-10. The values of the exact kernel and of the network are from Arora et
+#: al. (2019).
 PUBLISHED = (
     ("sketch", 4096, 67.58, "780"),
     ("sketch", 8192, 70.46, "1,870"),
@@ -49,7 +51,8 @@ PUBLISHED = (
 )
 _NAMES = {"sketch": "CNTKSketch", "gradient": "GradRF", "cnn": "CNN", "exact": "exact CNTK"}
 _PAPER = "Zandieh et al. (2021)"
-# Training and test images of the exact kernel: 375,000 pairs, an hour of a core at 32 x 32 pixels.
+# Maximum numbers of training and test images of the exact kernel. The 375,000 pairs take one core an hour at 32 x 32
+# pixels.
 EXACT_ROWS = 500
 # Default number of training images: larger sets take hours on a CPU.
 _MOST_ROWS = 2000
@@ -65,12 +68,13 @@ def run(
     device: str = "auto",
     exact_rows: int = EXACT_ROWS,
 ) -> Iterator[dict[str, Any]]:
-    """Fit every method with every number of features in `widths`, with the seeds `draws`.
+    """Fit every method for every number of features in `widths` and every seed in `draws`.
 
-    The exact kernel gets at most `exact_rows` training and test images; if it is among the methods, the other methods
-    are fitted to these images as well. `device` is a parameter of `phimap.KernelClassifier`. `disagreement` is the
-    percentage of test images whose label differs from that of the exact kernel; None if the exact kernel was not fitted
-    to the same images. `n_components` is 0 for the exact kernel and for the network.
+    The exact kernel gets at most `exact_rows` training images and as many test images. If the exact kernel is among the
+    methods, the other methods are fitted to these images as well. `device` is a parameter of `phimap.KernelClassifier`.
+    `disagreement` is the percentage of test images whose predicted label differs from the prediction of the exact
+    kernel; None if the exact kernel was not fitted to the same images. `n_components` is 0 for the exact kernel and for
+    the network.
     """
     sizes = {(len(images.X), len(images.X_test))}
     few, exact = images, None
@@ -100,7 +104,7 @@ def run(
 
 
 def feature_map(method: str, depth: int, width: int, seed: int) -> FeatureMap:
-    """The map of a method, with about `width` features."""
+    """Make the map of a method, with about `width` features."""
     if method == "sketch":
         return pm.CNTKSketch(depth, FILTER_SIZE, width, random_state=seed)
     channels = max(1, round((width / (depth - 1)) ** 0.5 / FILTER_SIZE))
@@ -108,7 +112,7 @@ def feature_map(method: str, depth: int, width: int, seed: int) -> FeatureMap:
 
 
 def _exact_labels(images: Images, depth: int) -> np.ndarray:
-    """Labels of ridge regression with the exact kernel, regularised by the error on a held-out tenth."""
+    """Labels predicted by exact kernel ridge regression; alpha minimises the error on a held-out tenth."""
     kernel = pm.kernels.CNTK(depth, FILTER_SIZE, verbose=True)
     n, t = len(images.X), len(images.X_test)
     K = np.zeros((n + t, n + t))
@@ -147,7 +151,7 @@ def _measurement(
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Fit the chosen methods: tables of accuracies and seconds, ours and the published ones."""
+    """Fit the chosen methods, and make tables of accuracies and seconds, ours and the published ones."""
     draws, methods = options.seeds(1), options.chosen(METHODS) if options.methods else list(CHOSEN)
     n = options.rows or _MOST_ROWS
     if options.name == "cntk-cifar10":
@@ -190,7 +194,7 @@ def _table(found: pd.DataFrame, depth: int, origin: str) -> ResultTable:
 
 
 def _findings(found: pd.DataFrame, origin: str) -> list[Finding]:
-    """Our accuracies beside Table 1: at equal widths, or for gradient features at the nearest published width."""
+    """Return our accuracies with those of Table 1 at the same width, or for gradient features the nearest width."""
     findings = []
     for (method, width, n_rows), fits in found.groupby(["method", "n_components", "n_rows"], sort=False):
         known = {

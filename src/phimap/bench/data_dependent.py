@@ -1,7 +1,7 @@
-"""Data-dependent and data-independent features: error and accuracy against number of features and time.
+"""Error and accuracy of data-dependent and data-independent features, against number of features and time.
 
 Liu, Huang, Chen, Suykens (2021), *Random features for kernel approximation*, Sections 2.4 and 4, describe the methods
-but measure none. All times are those of a whole fit, including the selection of features and the choice of alpha.
+without measuring them. All times are those of a whole fit, including the selection of features and the choice of alpha.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from phimap.kernels import FiniteSpectrum, Gaussian
 from phimap.learn.search.families import median_length_scale
 
 WIDTHS = (64, 128, 256, 512, 1024)
-#: Length scales of the Gaussian kernel, in medians of the distances: the usual one, and one that is far too small.
+#: Length scales of the Gaussian kernel, in units of the median distance: the usual one, and a much too small one.
 SCALES = (1.0, 0.25)
 _SETS, _BUNDLED = ("letter", "magic04", "protein"), ("digits", "diabetes")
 _MOST_ROWS, _TEST_ROWS = 8000, 4000
-# Rows on which the error of the kernel is measured.
+# Number of rows on which the error of the kernel is measured.
 _ERROR_ROWS = 1000
-#: The method that learns a metric, including the length scale.
+#: Name of the method that learns a metric, including the length scale.
 METRIC = "learned metric"
 
 
 def _reweighted(method: str) -> Any:
-    # Independent draws, so that these features differ from plain ones only in their weights.
+    # Directions are drawn independently, so that these features differ from plain ones only in their weights.
     return lambda kernel, m: pm.ReweightedFeatures(kernel, m, method=method, projection="gaussian")
 
 
@@ -66,7 +66,7 @@ MAPS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class TableTask:
-    """Training and test rows with standardised columns, and the class of the learner.
+    """Training and test rows with standardised columns, and the learner class.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class TableTask:
 
 
 def load(name: str, folder: Path | None, seed: int = 0, most_rows: int = _MOST_ROWS) -> TableTask:
-    """Read a regression or classification set: at most `most_rows` training rows and 4,000 test rows."""
+    """Read at most `most_rows` training rows and 4,000 test rows of a regression or classification set."""
     if name in uci.REGRESSION:
         X, y = uci.load_regression(name, folder)
         order = np.random.default_rng(seed).permutation(len(X))
@@ -105,12 +105,12 @@ def load(name: str, folder: Path | None, seed: int = 0, most_rows: int = _MOST_R
 def run(
     task: TableTask, methods: Sequence[str], *, widths: Sequence[int] = WIDTHS, draws: Sequence[int] = range(3)
 ) -> Iterator[dict[str, Any]]:
-    """Fit every method at every scale and width, after one fit of each method that is not timed, as it compiles.
+    """Fit every method at every scale and width. A first fit of each method is not timed because it compiles.
 
-    `scale` is the length scale of the kernel in medians, NaN if it was searched for. `error` is the relative Frobenius
-    error against the Gaussian kernel on test rows, NaN for methods that estimate another kernel. `score` is the
-    accuracy in percent, or 100 R2, on the test rows. `map_seconds` is the time of the map's own fit, NaN if the learner
-    makes the map; `seconds` is the time of the learner's fit.
+    `scale` is the length scale of the kernel in units of the median distance, NaN if it was searched for. `error` is
+    the relative Frobenius error against the Gaussian kernel on test rows, NaN for methods that estimate another kernel.
+    `score` is the accuracy in percent or 100 R2 on the test rows. `map_seconds` is the time of a separate fit of the
+    map, NaN if the learner makes the map. `seconds` is the time of the learner's fit.
     """
     median = median_length_scale(task.X[:_ERROR_ROWS])
     for method in methods:
@@ -146,7 +146,7 @@ def _measured(task: TableTask, method: str, kernel: Gaussian, scale: float, widt
 
 
 def _fitted(task: TableTask, method: str, kernel: Gaussian, width: int, seed: int) -> tuple[Any, float]:
-    """The learner fitted on a method's features, and the seconds of the fit."""
+    """Return the learner fitted to a method's features, and the seconds of the fit."""
     if method == METRIC:
         model = task.learner("gaussian", width, metric="auto", random_state=seed)
     else:
@@ -158,7 +158,7 @@ def _fitted(task: TableTask, method: str, kernel: Gaussian, width: int, seed: in
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Measure the chosen sets and methods: tables of errors, scores and times, and figures of each set."""
+    """Measure the chosen sets and methods, and make tables of errors, scores and times, and figures for each set."""
     draws, methods = options.seeds(3), options.chosen([*MAPS, METRIC])
     has_folder = options.data is not None or "PHIMAP_DATA" in os.environ
     names = options.sets or (_SETS if has_folder else _BUNDLED)
@@ -181,7 +181,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _findings(dataset: str, scale: float, found: pd.DataFrame) -> Iterator[Finding]:
-    """The smallest error and the best score at the middle width, beside plain features; the survey has no numbers."""
+    """Return the smallest error and the best score at the middle width, with those of plain features."""
     widths = sorted(set(found["n_components"]))
     width, draws = widths[len(widths) // 2], found["seed"].nunique()
     means = found[found["n_components"] == width].groupby("method", sort=False)[["error", "score"]].mean()
@@ -197,7 +197,7 @@ def _findings(dataset: str, scale: float, found: pd.DataFrame) -> Iterator[Findi
 
 
 def of_scale(found: pd.DataFrame, scale: float) -> pd.DataFrame:
-    """Measurements at this length scale, and of the method that searches for a length scale."""
+    """Select the measurements at this length scale, and those of the method that searches for a length scale."""
     return found[(found["scale"] == scale) | (found["method"] == METRIC)]
 
 
@@ -215,10 +215,11 @@ def _table(dataset: str, scale: float, found: pd.DataFrame, what: str) -> Result
 
 
 def equal_accuracy(dataset: str, found: pd.DataFrame, baseline: str = "gaussian") -> ResultTable:
-    """Number of features with which each method has the mean score of plain features, relative to their number.
+    """Return how many features each method needs for the mean score of plain features, as a share of their number.
 
     Scores between the measured widths are interpolated linearly in the logarithm of the width. "<" marks a method that
-    reaches the score at the smallest width, ">" one that does not reach it at the largest.
+    reaches the score at the smallest width already. ">" marks a method that does not reach the score at the largest
+    width.
     """
     lines = []
     for scale in SCALES:
@@ -232,7 +233,7 @@ def equal_accuracy(dataset: str, found: pd.DataFrame, baseline: str = "gaussian"
 
 
 def _share(curve: pd.Series, width: float, score: float) -> str:
-    """The first width at which the curve of scores by width reaches `score`, divided by `width`."""
+    """Format the share of `width` at which `curve`, which holds scores by width, first reaches `score`."""
     widths, scores = curve.index.to_numpy(), curve.to_numpy()
     above = np.flatnonzero(scores >= score)
     if not above.size:
@@ -245,7 +246,7 @@ def _share(curve: pd.Series, width: float, score: float) -> str:
 
 
 def _figure(dataset: str, scale: float, found: pd.DataFrame, path: Path) -> None:
-    """Error and score against the width, and score against the seconds of the fit."""
+    """Plot error and score against the width, and score against the seconds of the fit."""
     figure, (axes,) = panels(13, 4.2, columns=3)
     for method, style in styles(found["method"]).items():
         means = found[found["method"] == method].groupby("n_components")[list(_WORDS)].mean()

@@ -13,7 +13,7 @@ from scipy import sparse
 from phimap._files import DataError
 
 _FOLDER = "PHIMAP_DATA"
-#: File of the classification sets of medium size.
+#: Name of the file with the classification sets of medium size.
 MEDIUM = "medium_classification.npz"
 
 
@@ -26,12 +26,12 @@ class Source:
     file : str
         File in the folder, or "" for the set that ships with scikit-learn.
     key : str
-        Prefix of the names of its arrays.
+        Prefix of the names of the set's arrays in the file.
     scaling : str
-        ``"none"``; ``"minmax"``: each column to [0, 1]; ``"pixels"``: all columns together to [0, 1]; or
-        ``"mapstd"``: each column to mean 0 and variance 1.
+        ``"none"``; ``"minmax"``, each column to [0, 1]; ``"pixels"``, all columns to [0, 1] with one common factor; or
+        ``"mapstd"``, each column to mean 0 and variance 1.
     clip : float
-        Share of the values in each tail of each column that are clipped to the quantile, against gross outliers.
+        Share of the values in each tail of each column that are clipped to the quantile, to limit gross outliers.
     """
 
     file: str
@@ -40,7 +40,7 @@ class Source:
     clip: float = 0.0
 
 
-#: Sets by name; the scaling is that of Table 6 of Liu et al. (2021) for the sets in this table.
+#: Sets by name. Sets that are in Table 6 of Liu et al. (2021) are scaled as stated there.
 SETS = {
     "ijcnn1": Source(MEDIUM, "ijcnn1", "none"),
     "EEG": Source(MEDIUM, "eeg_eye", "mapstd", clip=0.001),
@@ -60,7 +60,7 @@ SETS = {
 
 @dataclass(frozen=True)
 class Dataset:
-    """Training and test set: scaled rows in float32 and labels 0, 1, ..."""
+    """Training and test set, with scaled rows in float32 and labels 0, 1, ..."""
 
     name: str
     X: np.ndarray
@@ -77,7 +77,7 @@ def load(name: str, folder: str | os.PathLike[str] | None, seed: int = 0) -> Dat
     name : str
         A key of `SETS`.
     folder : path-like or None
-        Folder of the files; None takes the environment variable ``PHIMAP_DATA``.
+        Folder of the files; None means the folder in the environment variable ``PHIMAP_DATA``.
     seed : int, default=0
         Seed of the random split into halves, for sets without a published split.
 
@@ -90,7 +90,7 @@ def load(name: str, folder: str | os.PathLike[str] | None, seed: int = 0) -> Dat
     ValueError
         If there is no set of this name.
     DataError
-        If its file does not exist.
+        If the file of the set does not exist.
     """
     if name not in SETS:
         raise ValueError(f"the data set must be one of {', '.join(SETS)}, got {name!r}.")
@@ -101,7 +101,7 @@ def load(name: str, folder: str | os.PathLike[str] | None, seed: int = 0) -> Dat
 
 
 def locate(file: str, folder: str | os.PathLike[str] | None) -> Path:
-    """The path of a file in the folder that the user names, or in the folder of the environment variable.
+    """Return the path of a file in `folder`, or in the folder that the environment variable names.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def locate(file: str, folder: str | os.PathLike[str] | None) -> Path:
 
 
 def locate_first(files: Sequence[str], folder: str | os.PathLike[str] | None) -> Path:
-    """The path of the first of these files that is in the folder; `DataError` names all of them if none is."""
+    """Return the path of the first of `files` that exists in the folder. If none exists, `DataError` names all."""
     for file in files:
         try:
             return locate(file, folder)
@@ -134,7 +134,7 @@ def locate_first(files: Sequence[str], folder: str | os.PathLike[str] | None) ->
 
 
 def unit_rows(X: np.ndarray, centre: bool) -> np.ndarray:
-    """Rows of norm 1 in float32, after subtracting their mean if `centre`; zero rows stay zero."""
+    """Scale rows to norm 1, in float32. If `centre`, subtract the mean row first. Zero rows stay zero."""
     X = X.astype(np.float64)
     X = X - X.mean(axis=0) if centre else X
     norms = np.linalg.norm(X, axis=1, keepdims=True)
@@ -153,7 +153,7 @@ def _read(source: Source, path: Path, seed: int) -> tuple[np.ndarray, ...]:
 
 
 def _matrices(file: np.lib.npyio.NpzFile, keys: tuple[str, ...]) -> list[np.ndarray]:
-    """Arrays, or the dense forms of arrays stored as CSR parts, with enough columns for all of them."""
+    """Read arrays. Arrays stored as CSR parts become dense, all with the same number of columns."""
     if keys[0] in file:
         return [file[key] for key in keys]
     parts = [tuple(file[f"{key}_{part}"] for part in ("data", "indices", "indptr")) for key in keys]
@@ -175,7 +175,7 @@ def _halves(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
 
 
 def _scaling(source: Source, X: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """The scaling of rows that is determined by the training rows."""
+    """Return a function that scales rows, with parameters determined from the training rows `X`."""
     X = X.astype(np.float64)
     lowest, highest = np.quantile(X, [source.clip, 1 - source.clip], axis=0)
     X = np.clip(X, lowest, highest)

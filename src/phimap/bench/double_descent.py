@@ -27,25 +27,25 @@ from phimap.bench.options import BenchOptions
 from phimap.learn.search.families import median_length_scale
 from phimap.ops import single_threaded_blas
 
-#: Number of features over number of training rows; dense around 1, where the test error peaks.
+#: Numbers of features over the number of training rows. They are dense around 1, where the test error peaks.
 RATIOS = (0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)
 _SETS = ("sonar", "MNIST", "MNIST-7-9", "gaussian")
-# Ratios before, at and beyond the peak; and the regularisation from which means over few draws are accurate.
+# Ratios below, at and above the peak of the test error. Smallest alpha for which means over few draws are accurate.
 _PHASES, _COMPARED = (0.2, 1.0, 10.0), 1e-3
 _GAUSSIAN_ROWS, _GAUSSIAN_COLUMNS, _NOISE = 400, 200, 0.3
 
 
 @dataclass(frozen=True)
 class RidgeTask:
-    """A regression task: rows in float64, targets, and how it is fitted.
+    """A regression task: rows in float64, targets, the regularisation, and the number of draws.
 
     Attributes
     ----------
     name : str
     X, y, X_test, y_test : ndarray
     alpha : float
-        Regularisation. The published curves have nearly none. With 1e-8 the error at a ratio of 1 is dominated by
-        single draws; tasks compared with theory use 1e-3, so that the mean height of the peak can be estimated.
+        Regularisation, which is nearly 0 in the published curves. With 1e-8, single draws dominate the mean error at a
+        ratio of 1. Tasks compared with theory use 1e-3, so that the mean height of the peak can be estimated.
     draws : int
         Default number of draws of the features.
     """
@@ -60,12 +60,12 @@ class RidgeTask:
 
 
 def task(name: str, folder: str | PathLike[str] | None, seed: int = 0) -> RidgeTask:
-    """A task by name: ``gaussian``, ``MNIST-7-9``, or a data set, of which labels 1 and 2 (or 0 and 1) are classified.
+    """Make a task by name: ``gaussian``, ``MNIST-7-9``, or labels 1 and 2 (or 0 and 1) of a data set.
 
     Raises
     ------
     ValueError, DataError
-        As `phimap.bench.datasets.load`.
+        Under the same conditions as in `phimap.bench.datasets.load`.
     """
     if name == "gaussian":
         return _gaussian(seed)
@@ -80,7 +80,7 @@ def task(name: str, folder: str | PathLike[str] | None, seed: int = 0) -> RidgeT
 
 
 def _gaussian(seed: int) -> RidgeTask:
-    """A linear function with noise, on rows of independent Gaussian entries."""
+    """Make a task whose target is a linear function with noise, and whose rows have independent Gaussian entries."""
     rng = np.random.default_rng(seed)
     n, d = _GAUSSIAN_ROWS, _GAUSSIAN_COLUMNS
     X = rng.standard_normal((3 * n, d))
@@ -94,11 +94,12 @@ def run(
     ratios: Sequence[float] = RATIOS,
     draws: Sequence[int] = range(10),
 ) -> Iterator[dict[str, Any]]:
-    """Measure one task at every ratio: Gaussian kernel at the median distance, independent directions.
+    """Measure one task at every ratio, for the Gaussian kernel at the median distance and independent directions.
 
-    `train` and `test` are mean squared errors; the predicted errors are the means over draws by theory.
-    `covariates_test` is the predicted test error of Gaussian covariates, which replace the features in the theory of
-    Gaussian rows. `approximation` is the relative Frobenius error of the kernel estimate on the training rows.
+    `train` and `test` are mean squared errors. `predicted_train` and `predicted_test` are the means over draws that
+    theory predicts. `covariates_test` is the test error predicted from Gaussian covariates, which are equivalent to the
+    features for Gaussian rows. `approximation` is the relative Frobenius error of the kernel estimate on the training
+    rows.
     """
     X, y, X_test, y_test = data.X, data.y, data.X_test, data.y_test
     kernel = pm.kernels.Gaussian(length_scale=median_length_scale(X))
@@ -134,20 +135,20 @@ def run(
 
 
 def _two_classes(X: np.ndarray, y: np.ndarray, first: int, second: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of two classes in float64, and targets -1 and 1."""
+    """Select the rows of two classes, in float64, with targets -1 and 1."""
     chosen = (y == first) | (y == second)
     return X[chosen].astype(np.float64), np.where(y[chosen] == first, -1.0, 1.0)
 
 
 def _ridge(Z: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarray:
-    """``argmin |y - Z w|^2 + alpha |w|^2`` by SVD: at a ratio of 1 the normal equations are too ill-conditioned."""
+    """Return ``argmin |y - Z w|^2 + alpha |w|^2`` by SVD; normal equations are too ill-conditioned at a ratio of 1."""
     with single_threaded_blas():
         U, s, Vt = np.linalg.svd(Z, full_matrices=False)
         return Vt.T @ ((U.T @ y) * (s / (s**2 + alpha)))
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Measure the chosen sets: medians and means at every width beside the predictions, and a figure of each set."""
+    """Measure the chosen sets, and make a table of errors and predictions and a figure for each set."""
     # All sets are read before the first is measured, so that a missing file is reported at once.
     tasks = [task(name, options.data, options.seed) for name in options.sets or _SETS]
     by_set = {}
@@ -163,7 +164,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _findings(data: RidgeTask, found: pd.DataFrame) -> Iterator[Finding]:
-    """The three phases of the test error and, if its mean can be estimated, its ratio to the prediction."""
+    """Yield the test error at three ratios and, if its mean can be estimated, the ratios of prediction to mean."""
     size = f"{len(data.X)} rows of {data.X.shape[1]} columns, {found['seed'].nunique()} draws"
     size += f", regularisation {data.alpha:g}"
     by_ratio = found.groupby("ratio")
@@ -208,7 +209,7 @@ def _table(dataset: str, found: pd.DataFrame) -> ResultTable:
 
 
 def _figure(dataset: str, found: pd.DataFrame, path: Path) -> None:
-    """Training, test and approximation error against features over rows, medians and quartiles, and predictions."""
+    """Plot medians, quartiles and predictions of training, test and approximation error against features over rows."""
     figure, ((axis,),) = panels(6.4, 4.2)
     by_ratio = found.groupby("ratio")
     firsts = by_ratio.first()
@@ -224,7 +225,7 @@ def _figure(dataset: str, found: pd.DataFrame, path: Path) -> None:
             label = "test, of Gaussian covariates"
             axis.plot(firsts.index, firsts["covariates_test"], label=label, linestyle="--", **thin)
     axis.axvline(1, color="0.5", linestyle=":")
-    # Beyond the ratio 1 training errors are rounding errors, which would stretch the axis over twenty decades.
+    # Above a ratio of 1, training errors are rounding errors, and would stretch the axis over twenty decades.
     axis.set(xscale="log", yscale="log", ylim=(1e-4, None), xlabel="features over training rows", ylabel="error")
     axis.set_title(f"{dataset}: double descent")
     axis.legend(frameon=False)

@@ -10,13 +10,13 @@ from scipy.linalg import cho_factor, cho_solve
 from phimap.kernels import Kernel
 from phimap.ops import single_threaded_blas
 
-#: Regularisations tried, in units of the mean of the kernel's diagonal.
+#: Regularisations to try, in units of the mean of the kernel's diagonal.
 ALPHAS = tuple(10.0**k for k in range(-6, 4))
 _HELD_OUT = 0.1
 
 
 class Map(Protocol):
-    """A feature map: a `FeatureMap`, or any object with these two methods."""
+    """A feature map: a `FeatureMap`, or another object with the two methods below."""
 
     def fit(self, X: Any) -> Any: ...
 
@@ -30,7 +30,7 @@ def predictions(
     X_test: np.ndarray,
     alphas: tuple[float, ...] = ALPHAS,
 ) -> list[np.ndarray]:
-    """Predictions of ridge regression on centred targets, one array (t, k) for each regularisation.
+    """Return the predictions of ridge regression on centred targets, one array (t, k) for each regularisation.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def predictions(
 def kernel_predictions(
     K: np.ndarray, Y: np.ndarray, train: np.ndarray, test: np.ndarray, alphas: tuple[float, ...] = ALPHAS
 ) -> list[np.ndarray]:
-    """As `predictions`, from the kernel matrix (n, n) of all rows, with masks of training and test rows."""
+    """Do the same as `predictions`, given the kernel matrix (n, n) of all rows and masks of training and test rows."""
     mean = Y[train].mean(axis=0)
     return _solve(K[np.ix_(train, train)], K[np.ix_(test, train)], Y[train] - mean, mean, alphas)
 
@@ -64,7 +64,7 @@ def kernel_predictions(
 def feature_predictions(
     Z: np.ndarray, Y: np.ndarray, Z_test: np.ndarray, alphas: tuple[float, ...] = ALPHAS
 ) -> list[np.ndarray]:
-    """As `predictions`, from features (n, m) of training rows and (t, m) of test rows."""
+    """Do the same as `predictions`, given features (n, m) of training rows and (t, m) of test rows."""
     mean = Y.mean(axis=0)
     if len(Z) <= Z.shape[1]:
         return _solve(Z @ Z.T, Z_test @ Z.T, Y - mean, mean, alphas)
@@ -76,7 +76,7 @@ def feature_predictions(
 def _solve(
     gram: np.ndarray, cross: np.ndarray, right: np.ndarray, mean: np.ndarray, alphas: tuple[float, ...]
 ) -> list[np.ndarray]:
-    # The kernel of all-zero features is zero: the prediction is then the mean.
+    # If all features are zero, the kernel is zero. The scale 1 then makes the predictions the mean.
     scale = float(gram.trace()) / len(gram) or 1.0
     found = []
     with single_threaded_blas():
@@ -88,7 +88,7 @@ def _solve(
 
 
 def fit_predict(similarity: Kernel | Map, X: np.ndarray, Y: np.ndarray, X_test: np.ndarray, seed: int) -> np.ndarray:
-    """Predictions (t, k) with the regularisation that minimises the squared error on a held-out tenth of the rows."""
+    """Return predictions (t, k) with the regularisation of least squared error on a held-out tenth of the rows."""
     order = np.random.default_rng(seed).permutation(len(X))
     held, kept = np.array_split(order, [max(1, int(_HELD_OUT * len(X)))])
     errors = [np.square(P - Y[held]).mean() for P in predictions(similarity, X[kept], Y[kept], X[held])]

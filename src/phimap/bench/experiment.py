@@ -1,4 +1,4 @@
-"""The report of an experiment, with its tables and findings, and helpers for the frame of measurements."""
+"""The report of an experiment with its tables and findings, and helper functions for frames of measurements."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from phimap._progress import Stages
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table to print; the first column is aligned left, the others right.
+    """A table to print. The first column is aligned left, the other columns right.
 
     Attributes
     ----------
     title : str
     frame : DataFrame
-        One row for each line; the index is not printed.
+        Contents of the table; the index is not printed.
     formats : mapping of str to str
-        Format specifications by column. Missing values are printed as "-".
+        Format specifications by column name. Missing values are printed as "-".
     """
 
     title: str
@@ -37,7 +37,7 @@ class ResultTable:
 
     @property
     def lines(self) -> list[tuple[str, ...]]:
-        """The lines as text."""
+        """Cells of each line, formatted as text."""
         text = [
             ["-" if pd.isna(value) else format(value, self.formats.get(name, "")) for value in self.frame[name]]
             for name in self.columns
@@ -47,21 +47,21 @@ class ResultTable:
 
 @dataclass(frozen=True)
 class Finding:
-    """Our result for one result of a paper: a line of the page of the papers.
+    """One published result and ours: a line of the documentation page about the papers.
 
     Attributes
     ----------
     paper : str
         Authors and year, as in "Zandieh et al. (2021)".
     place : str
-        The table, figure, section or theorem, and its line: "Table 2, CT slices, NTKSketch".
+        Place in the paper, with the line of a table, as in "Table 2, CT slices, NTKSketch".
     quantity : str
-        The measured quantity with its unit: "accuracy (%)".
+        The measured quantity with its unit, as in "accuracy (%)".
     size : str
-        Size of the run: rows, features, draws; also those of the paper if they differ.
+        Numbers of rows, features and draws of our run, and those of the paper if they differ.
     ours : str
     published : str
-        "-" if the paper states no number.
+        Published value; "-" if the paper does not state one.
     """
 
     paper: str
@@ -79,12 +79,12 @@ class Report:
     Attributes
     ----------
     measurements : DataFrame
-        One row for each measurement, for the file of results.
-    tables : sequence of Table
+        One row for each measurement, as written to the file of results.
+    tables : sequence of ResultTable
     figures : dict
-        For each file name, the function that writes the figure.
+        Functions that write a figure to a path, by file name.
     findings : sequence of Finding
-        Our results beside the published ones.
+        Our results and the published ones.
     """
 
     measurements: pd.DataFrame
@@ -93,7 +93,7 @@ class Report:
     findings: Sequence[Finding] = ()
 
     def shown(self) -> list[ResultTable]:
-        """The tables, and a table of the findings."""
+        """Return the tables, followed by a table of the findings if there are any."""
         if not self.findings:
             return list(self.tables)
         frame = pd.DataFrame(self.findings).rename(columns={"size": "size run"})
@@ -101,7 +101,7 @@ class Report:
         return [*self.tables, ResultTable("beside the papers", frame.drop(columns="paper"))]
 
     def to_dict(self) -> dict[str, Any]:
-        """Measurements and findings as plain values, with None for missing values, as NaN is not JSON."""
+        """Return measurements and findings as plain values. Missing values are None because JSON has no NaN."""
         plain = self.measurements.astype(object).where(self.measurements.notna(), None)
         return {"rows": plain.to_dict("records"), "findings": [asdict(one) for one in self.findings]}
 
@@ -109,7 +109,7 @@ class Report:
 def measured(
     stages: Stages, name: str, measurements: Iterable[Mapping[str, Any]], total: int | None = None
 ) -> pd.DataFrame:
-    """A frame of all measurements, taken one by one with a progress bar."""
+    """Return a frame of all measurements, which are taken one by one with a progress bar."""
     rows = []
     with stages.stage(name, total) as advance:
         for row in measurements:
@@ -121,15 +121,15 @@ def measured(
 def spread(
     frame: pd.DataFrame, index: str | list[str], column: str, value: str, how: Any = "mean", head: str = "{}"
 ) -> pd.DataFrame:
-    """`value` of each group of `index`, aggregated by `how`, with a column for each value of `column`, ascending.
+    """Aggregate `value` by `how` in a pivot table: rows by `index`, and columns by `column` in ascending order.
 
-    Groups keep the order of their first occurrence. `head` is the format of the names of the new columns.
+    Rows are in order of first occurrence. `head` formats the names of the new columns.
     """
     wide = frame.pivot_table(index=index, columns=column, values=value, aggfunc=how, sort=False)
     return wide.sort_index(axis=1).rename(columns=head.format).rename_axis(columns=None).reset_index()
 
 
 def mean_and_standard_deviation(values: Sequence[float] | np.ndarray | pd.Series) -> str:
-    """Mean of the values and, if there are several, their standard deviation."""
+    """Format the mean of the values and, if there are several values, their standard deviation."""
     deviation = f" ± {np.std(values, ddof=1):.1g}" if len(values) > 1 else ""
     return f"{np.mean(values):.4g}{deviation}"

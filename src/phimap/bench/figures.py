@@ -1,4 +1,4 @@
-"""Helpers for the figures of the experiments: panels, ticks, legends, line styles, and writing the file."""
+"""Helper functions for the figures of the experiments: panels, ticks, legends, line styles, and files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phimap._files import write_whole
 
 
 def panels(width: float, height: float, rows: int = 1, columns: int = 1, **shared: Any) -> tuple[Any, np.ndarray]:
-    """A figure of this size in inches, and its axes (rows, columns)."""
+    """Return a figure of this size in inches, and an array (rows, columns) of its axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -26,7 +26,7 @@ def save(figure: Any, path: Path) -> None:
 
 
 def mark_widths(axis: Any, widths: Sequence[int]) -> None:
-    """Ticks at these numbers of features on a logarithmic axis, and no others."""
+    """Set the ticks of a logarithmic axis to these numbers of features only."""
     from matplotlib.ticker import NullLocator
 
     axis.set_xticks(widths, [f"{width:,}" for width in widths])
@@ -34,7 +34,7 @@ def mark_widths(axis: Any, widths: Sequence[int]) -> None:
 
 
 def styles(methods: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Line styles by method: the baseline black, ten colours for other methods, then the same colours dashed."""
+    """Return line styles by method: black for `gaussian`, then ten colours, then the same colours dashed."""
     names = list(dict.fromkeys(methods))
     others = [name for name in names if name != "gaussian"]
     chosen: dict[str, dict[str, Any]] = {"gaussian": {"color": "k", "linewidth": 2}} if others != names else {}
@@ -44,10 +44,10 @@ def styles(methods: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def accuracies(title: str, found: pd.DataFrame, path: Path) -> None:
-    """Accuracy of methods against number of features and against seconds, means over the draws.
+    """Plot the mean accuracy of methods against number of features and against the least seconds of the draws.
 
-    The frame has columns `method`, `n_components`, `accuracy` and `seconds`. Methods without features, such as exact
-    kernels, are horizontal lines.
+    `found` has the columns `method`, `n_components`, `accuracy` and `seconds`. Methods without features, such as exact
+    kernels, are horizontal lines in the first panel.
     """
     figure, (axes,) = panels(9.6, 4.2, 1, 2, sharey=True)
     widths = sorted(set(found["n_components"]) - {0})
@@ -69,7 +69,7 @@ def accuracies(title: str, found: pd.DataFrame, path: Path) -> None:
 
 
 def finish(figure: Any, axes: Iterable[Any], path: Path, *, title: str = "", columns: int = 0) -> None:
-    """Draw grids, the title, and the legend of the first panel in `columns` columns below; write the file."""
+    """Draw grids, the title and, if `columns` is not 0, one legend below in that many columns; write the file."""
     axes = list(axes)
     for axis in axes:
         axis.grid(alpha=0.3)

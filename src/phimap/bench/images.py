@@ -1,4 +1,4 @@
-"""Images for the experiments: files of arrays, and CIFAR-10 in the files that the user has."""
+"""Images for the experiments, read from files of arrays; CIFAR-10 is read from whichever file the user has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from phimap.bench.datasets import locate_first
 
-#: Files of CIFAR-10 in order of preference, and what each holds.
+#: Files of CIFAR-10 in order of preference, with a description of the images for the results.
 CIFAR10 = {
     "cifar10_full.npz": "CIFAR-10, lossless",
     "cifar10_jpeg.npz": "CIFAR-10 as lossy JPEG",
@@ -21,7 +21,7 @@ CIFAR10 = {
 
 @dataclass(frozen=True)
 class Images:
-    """Images (n, h, w, c) in float32, of mean 0 and standard deviation 1 in each channel, and labels.
+    """Images (n, h, w, c) in float32 with labels. Training images have mean 0 and deviation 1 in each channel.
 
     Attributes
     ----------
@@ -37,28 +37,28 @@ class Images:
     origin: str = ""
 
     def first(self, n_rows: int, n_test: int | None = None) -> Images:
-        """The first `n_rows` training images, and the first `n_test` (default: `n_rows`) test images."""
+        """Return the first `n_rows` training images and the first `n_test` (default: `n_rows`) test images."""
         n_test = n_rows if n_test is None else n_test
         return Images(self.X[:n_rows], self.y[:n_rows], self.X_test[:n_test], self.y_test[:n_test], self.origin)
 
 
 def load_images(path: str | os.PathLike[str], n_rows: int, n_test: int, origin: str = "") -> Images:
-    """The first images of a file with X_train, y_train, X_test and y_test."""
+    """Read the first images of a file with the arrays X_train, y_train, X_test and y_test."""
     with np.load(path, allow_pickle=False) as file:
         X, X_test = (file[name][:n] for name, n in (("X_train", n_rows), ("X_test", n_test)))
         return _standardised(X, file["y_train"][:n_rows], X_test, file["y_test"][:n_test], origin)
 
 
 def load_cifar10(folder: str | os.PathLike[str] | None, n_rows: int, n_test: int, seed: int = 0) -> Images:
-    """Images of CIFAR-10 from the first file of `CIFAR10` that is in the folder.
+    """Read images of CIFAR-10 from the first file of `CIFAR10` that exists in the folder.
 
-    The first images of the lossless file, whose order is random; random images of the JPEG file, which is sorted by
-    class.
+    The lossless file is in random order, so its first images are read. The JPEG file is sorted by class, so random
+    images are read.
 
     Raises
     ------
     DataError
-        If none of the files exists.
+        If none of the files in `CIFAR10` exists.
     ImportError
         If the file holds JPEG and Pillow is not installed.
     """
@@ -75,7 +75,7 @@ def load_cifar10(folder: str | os.PathLike[str] | None, n_rows: int, n_test: int
 
 
 def _decoded(path: Path, stream: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Images (n, h, w, 3) in bytes of these rows: image i is ``stream[offsets[i]:offsets[i + 1]]``."""
+    """Decode the images `rows` to bytes (n, h, w, 3); image i is ``stream[offsets[i]:offsets[i + 1]]``."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -88,6 +88,6 @@ def _standardised(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.n
     X, X_test = (part.astype(np.float32) for part in (X, X_test))
     X, X_test = (part[..., None] if part.ndim == 3 else part for part in (X, X_test))
     mean, spread = X.mean(axis=(0, 1, 2)), X.std(axis=(0, 1, 2))
-    # A constant channel becomes 0.
+    # A constant channel is divided by 1 and becomes 0.
     standard_deviation = np.where(spread > 0, spread, np.float32(1))
     return Images((X - mean) / standard_deviation, y, (X_test - mean) / standard_deviation, y_test, origin)

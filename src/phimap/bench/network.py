@@ -1,6 +1,6 @@
 """A plain convolutional network, trained by torch, for comparison with the convolutional maps.
 
-It is not part of the library: only the experiments import it.
+The network is not part of the library; only the experiments import this module.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 
 from phimap.ops import torch_for
 
-#: Channels of each layer, epochs, batch size, initial step size.
+#: Number of channels of each layer, number of epochs, batch size, and initial step size.
 CHANNELS, EPOCHS, BATCH, RATE = 64, 30, 64, 2e-3
 
 
@@ -24,12 +24,12 @@ def network_labels(
     channels: int = CHANNELS,
     epochs: int = EPOCHS,
 ) -> np.ndarray:
-    """Labels (t,) of images (t, h, w, c) by a network trained on images (n, h, w, c).
+    """Predict labels (t,) of images (t, h, w, c) by a network trained on images (n, h, w, c).
 
-    The network has `depth` convolutions with rectified units, the mean over all pixels and a linear output. It is the
-    network whose tangent kernel the maps estimate, at finite width and with all layers trained: cross-entropy, Adam, a
-    step size that falls to zero along half a cosine; no augmentation, normalisation or choice by held-out images. A GPU
-    is used if there is one; results on it are not reproducible to the bit.
+    The network has `depth` convolutions with rectified units, the mean over all pixels and a linear output. The maps
+    estimate the tangent kernel of this architecture. All layers are trained by Adam with cross-entropy; the step size
+    falls to zero along half a cosine. Augmentation, normalisation and selection by held-out images are not used. A GPU
+    is used if there is one, and then results are not reproducible to the bit.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def network_labels(
     device = "cuda" if torch.cuda.is_available() else "cpu"
     classes, numbers = np.unique(y, return_inverse=True)
     images, targets = torch.from_numpy(np.moveaxis(X, -1, 1).copy()).to(device), torch.from_numpy(numbers).to(device)
-    # torch has a global generator, whose state is restored afterwards.
+    # torch has a global generator; its state is restored afterwards.
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         layers: list[object] = []

@@ -12,7 +12,7 @@ from phimap._options import Option, Quiet, numbers, seeds, words
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """The options of ``phimap bench``; None leaves the choice to the experiment."""
+    """The options of ``phimap bench``. None means that the experiment chooses."""
 
     name: Annotated[str, Option("An experiment, or list, which shows them.", positional=True)]
     data: Annotated[Path | None, Option("Folder of the data sets. Default: PHIMAP_DATA.")] = None
@@ -43,7 +43,7 @@ class BenchOptions:
     quiet: Quiet = False
 
     def seeds(self, default: int, *, least: int = 1) -> range:
-        """Seeds of as many draws as requested, else `default`; raises below `least`."""
+        """Return one seed per draw: as many as requested, or `default`. Raise if there are fewer than `least`."""
         repeats = default if self.repeats is None else self.repeats
         if repeats < least:
             why = ": a deviation needs two draws" if least == 2 else ""
@@ -51,7 +51,7 @@ class BenchOptions:
         return range(self.seed, self.seed + repeats)
 
     def chosen(self, methods: Iterable[str]) -> list[str]:
-        """The requested ones of `methods`, or all."""
+        """Return the requested methods, or all of `methods` if none was requested; raise for other names."""
         known = list(methods)
         for method in self.methods or ():
             if method not in known:

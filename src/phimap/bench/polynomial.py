@@ -1,9 +1,9 @@
 """Error and time of every sketch of the polynomial kernel against its number of features, for several degrees.
 
-Rows have norm 1, and the kernel is ``<x, y>^p`` or ``(1 + <x, y>)^p``. The second is, up to a factor, the kernel
+Rows have norm 1, and the kernel is ``<x, y>^p`` or ``(1 + <x, y>)^p``. The second kernel is, up to a factor, the kernel
 ``(1 - |x - y|^2 / 4)^p`` of Pennington, Yu, Kumar (2015), *Spherical random features for polynomial kernels*, which
-Wacker, Kanagawa, Filippone (2022), *Improved random features for dot product kernels*, use with high degrees.
-Our sketches are compared with scikit-learn's PolynomialCountSketch, the TensorSketch of Pham and Pagh (2013).
+Wacker, Kanagawa, Filippone (2022), *Improved random features for dot product kernels*, use with high degrees. Our
+sketches are compared with scikit-learn's PolynomialCountSketch, the TensorSketch of Pham and Pagh (2013).
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ DEGREES = (2, 3, 7, 10, 20)
 COEF0 = (0, 1)
 WIDTHS = (512, 2048, 8192)
 ERROR_ROWS = 1000
-#: Scikit-learn's map, and our map with which the last table compares it.
+#: Names of scikit-learn's map, and of our map that the last table compares with it.
 PEER, OURS = "scikit-learn", "polysketch"
-# Largest number of rows to which adaptive maps are fitted.
+# Maximum number of rows to which maps are fitted.
 _FIT_ROWS = 5000
-# Rows times degree times width that are mapped at a time: scikit-learn holds all transforms of a piece at once.
+# Maximum of rows times degree times width in one call of `transform`, because scikit-learn's map holds all transforms
+# of these rows in memory at once.
 _PIECE = 2**25
 
 
@@ -48,7 +49,7 @@ def _features(degree: int, coef0: int, width: int, seed: int, **options: object)
 
 
 def _plain(sketch: type[pm.sketches.Sketch], degree: int, coef0: int, width: int, seed: int) -> Any:
-    """One sketch of the power of the kernel, applied to (x, sqrt(coef0))."""
+    """Sketch the whole kernel at once, as the power `degree` of the inner product of rows (x, sqrt(coef0))."""
     power = sketch(width, degree=degree, random_state=seed)  # pyright: ignore[reportCallIssue]
     return make_pipeline(FunctionTransformer(partial(_extended, value=coef0**0.5)), power) if coef0 else power
 
@@ -57,8 +58,9 @@ def _extended(X: np.ndarray, value: float) -> np.ndarray:
     return np.column_stack([X, np.full(len(X), value, X.dtype)])
 
 
-#: Maps by name, as functions of degree, constant, number of features and seed: `DotProductFeatures` with each of its
-#: methods and without adaptation to the data, one sketch of the whole power, and scikit-learn's map.
+#: Functions that make a map from degree, constant, number of features and seed, by the map's name. The maps are
+#: `DotProductFeatures` with each of its methods and without adaptation to the data, sketches of the whole power, and
+#: scikit-learn's map.
 METHODS: dict[str, Callable[[int, int, int, int], Any]] = {
     **{method: partial(_features, method=method) for method in POWERS},
     "oblivious": partial(_features, adaptive=False),
@@ -81,11 +83,12 @@ def run(
     n_rows: int = ERROR_ROWS,
     draws: Sequence[int] = range(3),
 ) -> Iterator[dict[str, Any]]:
-    """Measure the methods, keys of `METHODS`, on one set of rows, which are scaled to norm 1.
+    """Measure the methods, keys of `METHODS`, on one set of rows, each scaled to norm 1.
 
-    The error is measured on the same rows for all draws; maps are fitted to other rows if there are enough. The seeds
-    `draws` are the outer loop, so that a busy minute slows all methods alike. `coef0` is the constant of the kernel;
-    `fit_seconds` is the time of drawing the map, `seconds` that of mapping the rows of the error.
+    The error is measured on the same rows for all draws, and maps are fitted to other rows if there are enough. For
+    each kernel, the loop over the seeds `draws` encloses the loop over methods, so that other load on the machine slows
+    all methods alike. `coef0` is the constant of the kernel. `fit_seconds` is the time of drawing the map, and
+    `seconds` the time of mapping the rows on which the error is measured.
     """
     X = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))], False)
     rows = X[:n_rows]
@@ -95,7 +98,7 @@ def run(
             exact = Polynomial(degree, gamma=1.0, coef0=constant)(rows.astype(np.float64))
             size = np.linalg.norm(exact)
             for method in methods:
-                # The first call compiles or loads code, which no draw's time should include.
+                # The first call compiles or loads code, which no measured time should include.
                 METHODS[method](degree, constant, 64, draws[0]).fit(others[:64]).transform(rows[:2])
             for draw in draws:
                 for method in methods:
@@ -123,7 +126,7 @@ def run(
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Measure the chosen sets: a table of each kernel, the ratios to scikit-learn's map, a figure of each constant."""
+    """Measure the chosen sets, and make a table for each kernel, a comparison with scikit-learn, and figures."""
     draws, methods = options.seeds(3), options.chosen(METHODS)
     widths, n_rows = sorted(options.widths or WIDTHS), options.rows or ERROR_ROWS
     # All sets are read before the first is measured, so that a missing file is reported at once.
@@ -147,7 +150,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _load(name: str, options: BenchOptions) -> np.ndarray:
-    """Rows (n, d) of a set; columns are scaled as in the other experiments, and to [0, 1] for regression sets."""
+    """Load the rows (n, d) of a set. Regression sets are scaled to [0, 1], others as in the other experiments."""
     if name in SETS:
         return load(name, options.data, options.seed).X
     if name not in REGRESSION:
@@ -162,7 +165,7 @@ def _kernel(degree: int | str, coef0: int) -> str:
 
 
 def _table(found: pd.DataFrame, dataset: str, coef0: int, degree: int) -> ResultTable:
-    """Mean errors and smallest times of the methods by width."""
+    """Return the table of mean errors and smallest times of the methods by width."""
     errors = spread(found, "method", "width", "error", mean_and_standard_deviation, "m = {:,}")
     seconds = spread(found, "method", "width", "seconds", "min", "s, {:,}")
     frame = errors.merge(seconds, on="method", sort=False)
@@ -173,7 +176,7 @@ def _table(found: pd.DataFrame, dataset: str, coef0: int, degree: int) -> Result
 
 
 def _comparison(found: pd.DataFrame) -> ResultTable:
-    """Error and time of our map relative to scikit-learn's map, at the largest width."""
+    """Return the table of error and time of our map relative to scikit-learn's map, at the largest width."""
     width = found["width"].max()
     means = found[found["width"] == width].groupby(["method", "dataset", "coef0", "degree"], sort=False)
     means = means.agg({"error": "mean", "seconds": "min"})
@@ -186,7 +189,7 @@ def _comparison(found: pd.DataFrame) -> ResultTable:
 
 
 def _figure(found: pd.DataFrame, dataset: str, coef0: int, path: Path) -> None:
-    """Error (top row) and seconds (bottom row) against the width, a column for each degree."""
+    """Plot error (top row) and seconds (bottom row) against the width, with one column of panels for each degree."""
     degrees = found.groupby("degree")
     figure, axes = panels(3.2 * len(degrees), 6.2, 2, len(degrees), sharex=True, sharey="row")
     for column, (degree, chosen) in enumerate(degrees):

@@ -1,9 +1,10 @@
-"""Spectra of centred kernel matrices of mixture data, beside the spectra of their high-dimensional equivalents.
+"""Spectra of centred kernel matrices of mixture data, compared with those of high-dimensional equivalents.
 
 Ali, Liao, Couillet (2022), *Random matrices in service of ML footprint: ternary random features with no performance
-loss*, Figure 2: eigenvalues, and the eigenvector of the largest, for ReLU features of two Gaussian classes. For
-Gaussian directions the mean over directions is exact. For Student-t directions it is an average over many draws; the
-same number of Gaussian draws shows the sampling error. By Theorem 1 the distribution of the directions does not matter.
+loss*, Figure 2: eigenvalues, and the eigenvector of the largest eigenvalue, for ReLU features of two Gaussian classes.
+For Gaussian directions the kernel matrix is exact. For Student-t directions it is a mean over many drawn directions;
+the mean over as many Gaussian directions shows the sampling error. By Theorem 1 the distribution of the directions does
+not matter.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from phimap.bench.figures import panels, save
 from phimap.bench.options import BenchOptions
 
 DIMENSION, ROWS = 512, 2048
-# Draws of directions for each row of data, and directions drawn at a time.
+# Number of directions drawn per row of the data, and number of directions drawn at a time.
 _DRAWS, _BLOCK = 32, 2048
 # Degrees of freedom of the source's Student-t distribution.
 _FREEDOM = 7
@@ -34,12 +35,12 @@ Matrix = Callable[[np.ndarray, int], np.ndarray]
 
 
 def _student(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-    """Student-t entries of variance 1."""
+    """Draw Student-t entries of variance 1."""
     return rng.standard_t(_FREEDOM, shape) * (1 - 2 / _FREEDOM) ** 0.5
 
 
 def _mean_of_relu(draw: Directions) -> Matrix:
-    """The kernel matrix of ReLU features as a mean over draws of their directions."""
+    """Return a function that estimates the kernel matrix of ReLU features by the mean over drawn directions."""
 
     def matrix(X: np.ndarray, seed: int) -> np.ndarray:
         rng, n_draws = np.random.default_rng(seed), _DRAWS * len(X)
@@ -52,7 +53,7 @@ def _mean_of_relu(draw: Directions) -> Matrix:
     return matrix
 
 
-#: For each name, a function that gives the kernel matrix, and the activation or kernel of its equivalent.
+#: Kernel matrices by name: a function of rows and seed, and the activation or kernel that defines the equivalent.
 KERNELS: Mapping[str, tuple[Matrix, Any]] = {
     "relu": (lambda X, seed: pm.kernels.ActivationKernel("relu")(X), "relu"),
     "relu-gaussian-draws": (_mean_of_relu(lambda rng, shape: rng.standard_normal(shape)), "relu"),
@@ -63,7 +64,7 @@ KERNELS: Mapping[str, tuple[Matrix, Any]] = {
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Eigenvalues (n,) in ascending order, and the eigenvector (n,) of the largest."""
+    """Eigenvalues (n,) in ascending order, and the eigenvector (n,) of the largest eigenvalue."""
 
     values: np.ndarray
     leading: np.ndarray
@@ -77,7 +78,7 @@ def run(name: str, *, n: int = ROWS, p: int = DIMENSION, seed: int = 0) -> tuple
     measurement : dict
         `gap` is the spectral norm of the difference over that of the kernel matrix, `overlap` the absolute inner
         product of the leading eigenvectors.
-        exact, equivalent : Spectrum
+    exact, equivalent : Spectrum
         Spectra with rows in the order of their classes; the second eigenvector has the sign of the first.
     """
     kernel, activation = KERNELS[name]
@@ -97,7 +98,7 @@ def run(name: str, *, n: int = ROWS, p: int = DIMENSION, seed: int = 0) -> tuple
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Every kernel with the requested number of draws, and a figure of the first draw's eigenvalues."""
+    """Measure every kernel on the requested number of draws, and make a figure of the first draw for each kernel."""
     names, seeds, n = options.chosen(KERNELS), options.seeds(1), options.rows or ROWS
     p = (options.widths or (max(8, n // 4),))[0]
     firsts: dict[str, tuple[Spectrum, Spectrum]] = {}
@@ -120,7 +121,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _finding(name: str, found: pd.DataFrame) -> Finding:
-    """Mean gap and overlap over the draws; by Theorem 1 they tend to 0 and 1."""
+    """Return the gap and the overlap, averaged over the draws. By Theorem 1, gap tends to 0 and overlap to 1."""
     one = found.iloc[0]
     size = f"p = {one.p}, n = {one.n:,}, {len(found)} draw{'s' * (len(found) > 1)}"
     size += "" if one.p == DIMENSION else f" (paper: p = {DIMENSION}, n = {ROWS:,})"
@@ -135,7 +136,7 @@ def _finding(name: str, found: pd.DataFrame) -> Finding:
 
 
 def _figure(name: str, exact: Spectrum, equivalent: Spectrum, path: Path) -> None:
-    """Histograms of two spectra, logarithmic to show the few eigenvalues outside the bulk, and leading eigenvectors."""
+    """Plot the leading eigenvectors, and logarithmic histograms that show the few eigenvalues outside the bulk."""
     figure, ((above,), (below,)) = panels(6.4, 4.0, rows=2)
     ends = [end for spectrum in (exact, equivalent) for end in spectrum.values[[0, -1]]]
     bins = np.linspace(min(ends), max(ends), 120).tolist()

@@ -13,7 +13,7 @@ from phimap.bench.datasets import locate
 _YANG, _EXTRA, _PROTEIN = "uci_regression.npz", "regression_extra.npz", "protein.csv.gz"
 _COLLECTION, _LARGE = "uci121.npz", "uci_large.npz"
 
-#: File of each regression set; diabetes ships with scikit-learn.
+#: Files of the regression sets by name; diabetes ships with scikit-learn.
 REGRESSION = {
     "protein": _PROTEIN,
     "kin40k": _YANG,
@@ -45,12 +45,12 @@ REGRESSION = {
 }
 # The last two columns of bike, casual and registered users, add up to the target.
 _KEPT = {"bike": slice(15)}
-# Sets of the collection on which no classifier beats the majority class: their labels were probably misread.
+# Sets that are left out: no classifier beats the majority class, probably because the labels were misread.
 _UNUSABLE = ("congressional-voting", "statlog-australian-credit")
 
 
 def load_regression(name: str, folder: str | os.PathLike[str] | None) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs (n, d) and targets (n,) of a set, in raw units; raises for unknown names and missing files."""
+    """Return inputs (n, d) and targets (n,) of a set, in raw units. Raise for unknown names and missing files."""
     if name not in REGRESSION:
         raise ValueError(f"the regression set must be one of {', '.join(REGRESSION)}, got {name!r}.")
     file = REGRESSION[name]
@@ -61,7 +61,7 @@ def load_regression(name: str, folder: str | os.PathLike[str] | None) -> tuple[n
         return np.asarray(X), np.asarray(y)
     path = locate(file, folder)
     if file == _PROTEIN:
-        # The target, rmsd, comes first.
+        # The first column, rmsd, is the target.
         table = np.loadtxt(path, delimiter=",", skiprows=1)
         return table[:, 1:], table[:, 0]
     with np.load(path, allow_pickle=False) as arrays:
@@ -73,7 +73,7 @@ def load_regression(name: str, folder: str | os.PathLike[str] | None) -> tuple[n
 
 @dataclass(frozen=True)
 class Partitioned:
-    """A classification set with the partitions of its collection.
+    """A classification set, with the partitions that the collection defines.
 
     Attributes
     ----------
@@ -82,9 +82,9 @@ class Partitioned:
         Rows, standardised as in the source.
     y : ndarray of shape (n,)
     validation : ndarray of bool, shape (n,)
-        Validation rows for hyper-parameters; the other rows are used for the fit.
+        Mask of the validation rows on which hyper-parameters are chosen; the other rows are used for the fit.
     tests : ndarray of bool, shape (4, n)
-        Test rows of each of the four splits.
+        Masks of the test rows of the four splits.
     """
 
     name: str
@@ -97,17 +97,17 @@ class Partitioned:
 def load_collection(
     folder: str | os.PathLike[str] | None, names: list[str] | None = None, most_rows: int = 5000
 ) -> list[Partitioned]:
-    """Sets of the collection with at most `most_rows` rows, in its order.
+    """Load the sets with at most `most_rows` rows, in the order of the collection.
 
-    Rows of separate test files are left out: they are in none of the splits, and in many sets their scale differs. Two
-    sets whose labels were misread are left out as well.
+    Rows of separate test files are left out, because they are not in any split, and in many sets their scale differs.
+    Two sets whose labels were probably misread are left out as well, unless `names` contains them.
 
     Parameters
     ----------
     folder : path-like or None
-        Folder of the file; None takes the environment variable ``PHIMAP_DATA``.
+        Folder of the file; None means the folder in the environment variable ``PHIMAP_DATA``.
     names : list of str or None
-        Only these sets, whatever their size.
+        If given, load only these sets, whatever their size.
     most_rows : int
 
     Raises

@@ -12,14 +12,16 @@ from phimap.io import BadRows, DataError, open_frame
 
 
 def aligned(found: Iterator[tuple[pa.Table, np.ndarray]], opened: ModelRows, ids: Ids | None) -> Iterator[pa.Table]:
-    """Tables of predictions with an empty row for each row of the file without one, beside the `ids` of all rows.
+    """Yield tables of predictions, with an empty row for each row of the file that has no prediction.
+
+    If `ids` are given, they form the first column.
 
     Parameters
     ----------
     found : iterator of (pyarrow.Table of r rows, numbers (r,))
         Predictions, and the numbers of their rows in the file, from 1 and ascending.
     opened : ModelRows
-        The rows to predict; it has the number of rows in the file once all have been read.
+        The rows to predict. Once all have been read, `opened` has the number of rows in the file.
     ids : Ids or None
     """
     done, empty = 0, None
@@ -34,7 +36,7 @@ def aligned(found: Iterator[tuple[pa.Table, np.ndarray]], opened: ModelRows, ids
 
 
 class Ids:
-    """Cells of one column of a file as text, read in step with the predictions."""
+    """The cells of one column of a file as text, which are read together with the predictions."""
 
     def __init__(self, path: str, name: str) -> None:
         frame = open_frame(path, columns=[name], types={name: "text"}, bad_rows=BadRows("skip", "keep", "keep"))
@@ -44,7 +46,7 @@ class Ids:
         self._done = 0
 
     def next(self, n: int) -> pa.Array:
-        """Cells of the next `n` rows, empty for rows that cannot be read."""
+        """Return the cells of the next `n` rows; rows that cannot be read have empty cells."""
         while len(self._rest) < n:
             block = next(self._batches, None)
             if block is None:
@@ -59,7 +61,7 @@ class Ids:
 
 
 def _places(numbers: np.ndarray, done: int) -> pa.Array:
-    """For each row of a file from number `done` + 1 to the last of `numbers` (r,), its index there, or a null."""
+    """For each row of a file from number `done` + 1 to ``numbers[-1]``, its index in `numbers` (r,), or a null."""
     places = np.full(numbers[-1] - done, -1)
     places[numbers - done - 1] = np.arange(len(numbers))
     return pa.array(places, mask=places < 0)

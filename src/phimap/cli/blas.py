@@ -31,12 +31,12 @@ def choose_core_type(environment: MutableMapping[str, str] = os.environ, process
     Returns
     -------
     str or None
-        The core type that was set; None if it would not help, NumPy is already imported, or a type was set before.
+        The core type that was set; None if none would help, if NumPy is already imported, or if a type was set before.
 
     Notes
     -----
     **Error** none: every core type computes the same products, up to rounding. **Cost** one small file is read.
-    **Differs from the source** Newer OpenBLAS builds make the same choice themselves; setting it is then harmless.
+    **Differs from the source** Newer OpenBLAS builds choose the same type themselves; setting it is then harmless.
     """
     if _VARIABLE in environment or "numpy" in sys.modules:
         return None
@@ -61,7 +61,7 @@ def blas_libraries() -> list[str]:
 
 
 def faster_products(environment: Mapping[str, str] = os.environ, processor: Path = _PROCESSOR) -> str | None:
-    """How to make OpenBLAS use AVX-512; None if it already does, or the processor lacks AVX-512."""
+    """Advice on making OpenBLAS use AVX-512; None if it already does, or if the processor lacks AVX-512."""
     import scipy.linalg  # noqa: F401 - SciPy may bring a BLAS of its own
     from threadpoolctl import threadpool_info
 

@@ -15,13 +15,14 @@ from phimap.io import Rows
 from phimap.io.checkpoint import Checkpoint
 
 _EVERY = "5min"
-# Options that do not affect the model, and `data`, which is compared by content.
+# Options that may differ when a fit is resumed: those that do not affect the model, and `data`, whose content is
+# compared instead.
 _FREE = ("data", "model", "report", "memory", "n_jobs", "json", "force", "quiet", "checkpoint", "every")
 
 
 @contextmanager
 def checkpoint_of(options: FitOptions) -> Iterator[Checkpoint | None]:
-    """The requested checkpoint, or None; its folder is removed after the block, unless the block fails."""
+    """Yield the requested checkpoint, or None. After the block its folder is removed, unless the block fails."""
     if options.checkpoint is None:
         yield None
         return
@@ -37,7 +38,7 @@ def checkpoint_of(options: FitOptions) -> Iterator[Checkpoint | None]:
 
 
 def data_facts(table: Rows, overview: Overview) -> dict[str, Any]:
-    """Named facts about the data, which are the same for equal tables."""
+    """Named facts about the data; equal tables have equal facts."""
     columns, encoder = overview.summary.columns, overview.encoder
     moments = None if overview.summary.moments is None else mean_and_deviation(overview.summary.moments)
     return {

@@ -1,4 +1,4 @@
-"""The commands; their options are fields of dataclasses, and a command's module is imported when it runs."""
+"""The commands. Their options are fields of dataclasses, and the module of a command is imported when it runs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _add(command: str, kind: type, text: str) -> None:
 
 
 def _parameter(field: Field, kind: Any, option: Option) -> Parameter:
-    """A field as a parameter for typer."""
+    """Convert a field to a parameter for typer."""
     if option.read is not None:
         kind = str | None if field.default is None else str
     # Without explicit names typer would add an option --no-..., which would only restate the default.

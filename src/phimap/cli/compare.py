@@ -1,4 +1,4 @@
-"""``phimap compare``: methods side by side on the user's table."""
+"""``phimap compare``: compare methods on the user's table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from phimap.config import config
 from phimap.io import Rows, read_through
 from phimap.io.batching import chosen, joined
 
-# Rows, their targets, and the random keys by which rows are sampled.
+# Rows, their targets, and the random keys that decide which rows are sampled.
 _Keyed = tuple[Any, np.ndarray, np.ndarray]
 
 
@@ -62,7 +62,7 @@ def run(options: CompareOptions) -> None:
 
 
 def _read(options: CompareOptions, path: str, most: int | None) -> tuple[Any, np.ndarray, Rows, int]:
-    """At most `most` random rows, their targets, the table, and its number of rows."""
+    """Return at most `most` random rows of the table, their targets, the table, and its number of rows."""
     chosen_columns = {name: getattr(options, name) for name in ("target", "columns", "drop", "types", "strict")}
     table, (X, y, n_rows) = read_through(
         open_selected(path, **chosen_columns), lambda rows: _sample(options.data, rows, most, options.seed)
@@ -71,9 +71,9 @@ def _read(options: CompareOptions, path: str, most: int | None) -> tuple[Any, np
 
 
 def _sample(path: str, table: Rows, most: int | None, seed: int) -> tuple[Any, np.ndarray, int]:
-    """At most `most` random rows of a table in file order, their targets, and the number of all rows.
+    """Return at most `most` random rows of a table in file order, their targets, and the number of all rows.
 
-    Memory holds up to twice as many rows.
+    Memory holds up to ``2 * most`` rows in addition to a batch.
     """
     rng = np.random.default_rng(seed)
     kept: list[_Keyed] = []
@@ -95,7 +95,7 @@ def _sample(path: str, table: Rows, most: int | None, seed: int) -> tuple[Any, n
 
 
 def _smallest(parts: list[_Keyed], n_rows: int) -> _Keyed:
-    """The rows with the smallest keys, in the order of the file."""
+    """The `n_rows` rows with the smallest keys, in the order of the file."""
     X, y, keys = (joined(list(column)) for column in zip(*parts, strict=True))
     mask = mask_of(np.argsort(keys, kind="stable")[:n_rows], len(keys))
     return chosen(X, mask), y[mask], keys[mask]

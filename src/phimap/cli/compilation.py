@@ -18,7 +18,7 @@ _IMAGE = (8, 8, 3)
 def compile_loops() -> None:
     """Call every compiled loop once with each type of input, so that the compiled code is cached for later processes.
 
-    This takes half a minute without cached code, and a second or two with it.
+    This takes half a minute if no code is cached, else a second or two.
     """
     for dtype in (np.float32, np.float64):
         for use in _uses(dtype):
@@ -26,7 +26,7 @@ def compile_loops() -> None:
 
 
 def _uses(dtype: Any) -> Iterator[Callable[[], Any]]:
-    """Small calls that together use all compiled loops with arrays of a dtype."""
+    """Yield small calls that together use all compiled loops with arrays of `dtype`."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((_ROWS, _COLUMNS)).astype(dtype)
     images = rng.standard_normal((4, *_IMAGE)).astype(dtype)
@@ -49,7 +49,7 @@ def _uses(dtype: Any) -> Iterator[Callable[[], Any]]:
 
 
 def _maps() -> Iterator[pm.RandomMap]:
-    """Random maps that together use all compiled loops for rows."""
+    """Yield random maps that together use all compiled loops for rows."""
     fixed: dict[str, Any] = {"n_components": _WIDTH, "random_state": 0}
     wide = Gaussian(length_scale=4.0)
     for projection in ("gaussian", "orthogonal", "qmc", "sorf", "ssf", "fastfood", "circulant", "sparse-sign"):

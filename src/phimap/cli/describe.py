@@ -10,9 +10,9 @@ import numpy as np
 from phimap._number_text import number_text
 from phimap.io import Rows
 
-#: Number of items of a long list that are shown.
+#: Largest number of items of a list that are shown.
 LISTED = 12
-# Number of columns that are shown with their relevance.
+# Largest number of columns that are shown with their relevance.
 _LEADING = 5
 _SOLVERS = {
     "primal": "Cholesky factorisation",
@@ -23,14 +23,14 @@ _SOLVERS = {
 
 
 def task_of(model: Any) -> str:
-    """The task of a learner."""
+    """The task of a learner, ``"classification"`` or ``"regression"``."""
     from sklearn.base import is_classifier
 
     return "classification" if is_classifier(model) else "regression"
 
 
 def kernel_text(kernel: Any) -> str:
-    """A kernel with its parameters, numbers to four digits."""
+    """A kernel and its parameters as text, with numbers rounded to four digits."""
     set_ones = {name: value for name, value in kernel.get_params().items() if value is not None}
     values = {name: _value_text(value) for name, value in set_ones.items() if "__" not in name}
     return f"{type(kernel).__name__}({', '.join(f'{name} = {text}' for name, text in values.items())})"
@@ -71,7 +71,7 @@ def leading_places(model: Any, count: int) -> list[int]:
 
 
 def search_facts(model: Any) -> list[tuple[str, str]]:
-    """Metric, leading columns and trials of a learner, as names and values."""
+    """Named facts about the search of a learner, such as its metric, leading columns and trials."""
     facts = [("metric", metric_kind(model))]
     if leading := leading_columns(model, _LEADING):
         more = f", {model.n_features_in_ - len(leading)} more" if model.n_features_in_ > len(leading) else ""
@@ -87,7 +87,7 @@ def search_facts(model: Any) -> list[tuple[str, str]]:
 
 
 def solver_text(solution: Any) -> str:
-    """The solver of a solution, its number of passes if there are several, and why it was chosen."""
+    """Text that names the solver of a solution, its number of passes if there are several, and why it was chosen."""
     text = _SOLVERS.get(solution.form, str(solution.form))
     if solution.n_passes > 1:
         text += f" in {solution.n_passes} passes"
@@ -102,11 +102,11 @@ def inputs_text(table: Rows) -> str:
 
 
 def times(shape: Sequence[int]) -> str:
-    """A shape in words."""
+    """A shape as text, such as ``"32 x 32 x 3"``."""
     return " x ".join(map(str, shape))
 
 
 def some(items: Sequence[Any]) -> str:
-    """The first few of `items`."""
+    """The first few of `items` as text."""
     shown = ", ".join(str(item) for item in items[:LISTED])
     return f"{shown}, ..." if len(items) > LISTED else shown

@@ -10,13 +10,13 @@ from phimap.cli.options import FitOptions
 from phimap.cli.rows import SplitRows
 from phimap.cli.standard_input import MARK
 
-# Number of parts of a file. A worker reads the file from its beginning to the end of its part, so more parts would
-# be read more often. Each part is a whole number of batches, and sums do not depend on the number of workers.
+# Number of parts of a file. A worker reads the file from the beginning to the end of its part, so with more parts the
+# file is read more often. Each part is a whole number of batches. Sums do not depend on the number of workers.
 _PARTS = 8
 
 
 def check_scheduler(options: FitOptions) -> None:
-    """Refuse data that workers cannot read, and checkpoints, which store only the passes of this process."""
+    """Refuse standard input, which workers cannot read, and checkpoints, which store only passes of this process."""
     if options.scheduler is not None and options.checkpoint is not None:
         raise ValueError(
             "--checkpoint works without --scheduler, got both. Leave one out: workers that die are replaced."

@@ -9,7 +9,7 @@ HEAD = ("column", "kind", "numbers", "missing", "note")
 
 
 def columns_of(encoder: TableEncoder) -> list[tuple[str, str, str, str, str]]:
-    """For each column of the table its name, kind, number of encoded columns, number of missing cells, and note."""
+    """A row for each column of the table: name, kind, number of encoded columns, number of missing cells, and note."""
     return [
         (column.name, column.kind, str(column.n_columns), f"{column.n_missing:,}", column.note)
         for column in encoder.summary_
@@ -17,7 +17,7 @@ def columns_of(encoder: TableEncoder) -> list[tuple[str, str, str, str, str]]:
 
 
 def column_texts(encoder: TableEncoder) -> list[tuple[str, str]]:
-    """For each column its name and a description of its encoding."""
+    """The name of each column, with a description of its encoding."""
     found = []
     for name, kind, n_columns, n_missing, note in columns_of(encoder):
         parts = [kind, note] if kind == "left out" else [kind, note, f"{n_columns} column{'s' * (n_columns != '1')}"]

@@ -1,4 +1,4 @@
-"""How predictions depend on the encoded columns of numbers."""
+"""Partial dependence of predictions on the numeric columns of encoded tables."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from phimap.report import Dependence, Dependences, dependences
 
 
 def encoded_dependences(model: Any, X: Any, count: int) -> Dependences | None:
-    """Predictions along the `count` most relevant columns, of which only numeric ones are used, in their own units.
+    """Predictions along the numeric columns among the `count` most relevant columns, in the units of the table.
 
-    `X` (n, d) holds encoded rows. None if none of these columns is numeric.
+    `X` (n, d) holds encoded rows. The result is None if there is no such column.
     """
     encoder = model.encoder_
     numbers = {
@@ -31,6 +31,6 @@ def encoded_dependences(model: Any, X: Any, count: int) -> Dependences | None:
 
 
 def _in_units(found: Dependence, scales: dict[str, tuple[float, float]]) -> Dependence:
-    """The dependence with its grids in units of the table, not of standardised values."""
+    """The dependence, with its grids converted from standardised values to the units of the table."""
     grids = zip(found.names, found.grids, strict=True)
     return replace(found, grids=tuple(scales[name][0] + scales[name][1] * grid for name, grid in grids))

@@ -23,10 +23,10 @@ INTERRUPTED = 130
 # Exceptions for bad data, bad arguments, a full disk, too little memory and missing packages. Any other exception is a
 # bug of this program and shows its traceback.
 _EXPECTED = (ValueError, TypeError, MemoryError, OSError, ImportError)
-# If this environment variable is set, expected exceptions show their traceback as well.
+# The environment variable that makes expected exceptions show their traceback as well.
 _TRACEBACK = "PHIMAP_TRACEBACK"
-# Library messages mention parameters as `alpha` or drop=...; the command line replaces them by its options, some of
-# which have other names.
+# Options whose names differ from the parameters of the library. Messages of the library mention parameters as `alpha`
+# or drop=..., and the command line replaces them by its options.
 _OTHER_NAMES = {"n_components": "features", "random_state": "seed"}
 _NAMES = {field.name for kind in (FitOptions, CompareOptions) for field in fields(kind)} | _OTHER_NAMES.keys()
 _PARAMETER = re.compile(r"`(\w+)`|\b(size|channels|columns|drop|types|dtype)=(\.\.\.|\w+)")
@@ -59,7 +59,7 @@ def one_line_errors() -> Iterator[None]:
         with terminable(), _one_line_warnings():
             yield
     except BrokenPipeError:
-        # The program that reads our output has ended, as `head` does. Python would raise once more when it flushes.
+        # The program that reads our output has ended, as `head` does. Python would raise again when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
     except KeyboardInterrupt as error:
@@ -79,7 +79,7 @@ def one_line_errors() -> Iterator[None]:
 
 @contextmanager
 def _one_line_warnings() -> Iterator[None]:
-    """Show each warning once, as one line without its place in the code."""
+    """Show each warning once, as one line that does not state the place in the code."""
     shown: set[str] = set()
 
     def show(message: Any, *place: Any, **more: Any) -> None:
@@ -99,7 +99,7 @@ def complain(message: str, kind: str = "error") -> None:
 
 
 def _as_option(found: re.Match[str]) -> str:
-    """The option for a parameter that a message names."""
+    """The option that corresponds to the parameter in a message."""
     name = found[1] or found[2]
     if name not in _NAMES:
         return found[0]

@@ -1,4 +1,4 @@
-"""One warning about rows far outside of the training rows, for all batches of a table."""
+"""A single warning, for all batches of a table, about rows that lie far outside the training rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phimap.learn.extrapolation import OutsideWarning
 
 
 class FarRows:
-    """Counts the far rows that a learner warns of, batch by batch."""
+    """Counts the far rows of all batches, from the warnings of a learner."""
 
     def __init__(self) -> None:
         self._n_rows = self._n_far = 0
@@ -19,7 +19,7 @@ class FarRows:
 
     @contextmanager
     def counted(self, n_rows: int) -> Iterator[None]:
-        """Catch the warning of a block that predicts `n_rows` rows; other warnings are shown."""
+        """Catch the warning about far rows in a block of code that predicts `n_rows` rows; other warnings are shown."""
         with warnings.catch_warnings():
             others = warnings.showwarning
 
@@ -36,5 +36,5 @@ class FarRows:
 
     @property
     def message(self) -> str | None:
-        """The warning for all batches; None if all rows are near."""
+        """The warning for all batches; None if there are no far rows."""
         return None if self._warning is None else str(self._warning.among(self._n_far, self._n_rows))

@@ -1,4 +1,4 @@
-"""The first pass over a table: every value is checked, and columns and target are summarised, before the fit."""
+"""The first pass over a table, before the fit. It checks every value, and summarises the columns and the target."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from phimap.learn.rows.scaling import ColumnMoments
 from phimap.learn.rows.target_facts import ExtremeTargets
 from phimap.tables import ColumnSummary, TableEncoder
 
-# Rounding a range to fewer steps than this moves values by more than a thousandth of the range.
+# Least number of steps of a dtype within the range of a column; with fewer steps, rounding moves values by more than a
+# thousandth of the range.
 _FEW_STEPS = 1000
 
 
@@ -31,13 +32,13 @@ class Overview:
     ----------
     n_rows, n_held_out : int
     summary : RowSummary
-        The learner's summary of the training rows; empty for a frame, whose rows are still to be encoded.
+        The learner's summary of the training rows; empty for a frame whose rows are not encoded yet.
     encoder : TableEncoder or None
         Encoder of the columns of a frame; None if the table holds only numbers.
     whole : bool
-        Whether every target is a label or a whole number.
+        Whether every target of the training rows is a label or a whole number.
     extreme : str or None
-        A message about a single row, held out or not, with most of the variance of a numeric target.
+        A message about a single row that causes most of the variance of a numeric target; the row may be held out.
     held_out : list of (X, y, numbers) or None
         The held-out rows as read; None if they are too large to be kept.
     """
@@ -51,7 +52,7 @@ class Overview:
     held_out: list[Block] | None
 
     def with_summary(self, summary: Any, rows: Iterable[tuple[Any, np.ndarray]]) -> Overview:
-        """The overview with `summary` updated by all training rows, batches (X, y), in place of its present summary."""
+        """The overview with another `summary`, to which all training `rows`, as batches (X, y), are added."""
         return replace(self, summary=summarised(summary, rows))
 
     @property
@@ -70,7 +71,7 @@ class Overview:
 
     @property
     def target(self) -> dict[str, float] | None:
-        """Mean, deviation and range of a numeric target; None for labels, and for numbers that the fit refuses."""
+        """Mean, deviation and range of a numeric target; None for labels, and if the fit refuses the numbers."""
         if not self.summary.targets_are_numbers or self.summary.low is None:
             return None
         mean, deviation = mean_and_deviation(self.summary.extremes.moments)
@@ -87,7 +88,7 @@ def first_pass(
     most_kept: int,
     advance: Callable[[int], None],
 ) -> Overview:
-    """Read a table once: rows are counted and checked, numbers are summarised, and a frame fits its encoder.
+    """Read a table once. Rows are counted and checked, numbers are summarised, and the encoder of a frame is fitted.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ def first_pass(
     most_rows : int
         Largest number of rows of a batch.
     most_kept : int
-        Bytes up to which the held-out rows are kept, so that they need not be read again.
+        Largest number of bytes of held-out rows that are kept, so that they need not be read again.
     advance : callable
         ``advance(rows)`` is called for every batch.
     """
@@ -118,7 +119,7 @@ def first_pass(
 
 
 def summarised(summary: Any, rows: Iterable[tuple[Any, np.ndarray]]) -> Any:
-    """The summary of a learner with all `rows`, batches (X, y), added."""
+    """The summary of a learner after all `rows`, given as batches (X, y), are added to it."""
     # The learner refuses numbers whose squares overflow, and reports where they are.
     with np.errstate(over="ignore", invalid="ignore"):
         for X, y in rows:
@@ -129,7 +130,7 @@ def summarised(summary: Any, rows: Iterable[tuple[Any, np.ndarray]]) -> Any:
 
 
 class _SeenRows:
-    """The rows of a table in its first pass, and the facts that need all rows or their numbers in the file."""
+    """The rows of a table in its first pass, and facts for which all rows or their numbers in the file are needed."""
 
     def __init__(self, table: Rows, options: FitOptions, batches: Iterable[Block], most_kept: int) -> None:
         self._table, self._options, self._batches = table, options, batches
@@ -158,17 +159,17 @@ class _SeenRows:
                 yield X, y
 
     def _keep(self, block: Block) -> None:
-        """Keep held-out rows, unless all of them together take too many bytes."""
+        """Keep a block of held-out rows; drop all of them once they take too many bytes together."""
         self._most_kept -= sum(part.nbytes for part in block if part is not None)
         self.kept = None if self.kept is None or self._most_kept < 0 else [*self.kept, block]
 
     def data_row(self, row: int) -> str:
-        """The name in the file of a training row of the latest batch, by its index among all training rows."""
+        """The name in the file of a training row of the latest batch; `row` is its index among all training rows."""
         return self._table.row_name(int(self._numbers[row - self._first]))
 
 
 def constant_columns(table: Rows, summary: Any) -> list[str]:
-    """Names of the columns that are constant in the training rows, which standardisation would divide by zero."""
+    """Names of the columns that are constant in the training rows: standardising them would divide by zero."""
     constant = np.flatnonzero(summary.columns.low == summary.columns.high)
     if constant.size == table.n_features:
         raise DataError(
@@ -178,7 +179,7 @@ def constant_columns(table: Rows, summary: Any) -> list[str]:
 
 
 def coarse_columns(table: Rows, summary: Any, dtype: str) -> str | None:
-    """A message on columns with few values after rounding to `dtype`, such as times in seconds; None without any."""
+    """A message on columns, such as times in seconds, that rounding to `dtype` leaves with few values; else None."""
     if np.dtype(dtype) == np.float64:
         return None
     low, high = summary.columns.low, summary.columns.high

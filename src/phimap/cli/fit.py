@@ -42,11 +42,12 @@ from phimap.learn.rows.target_facts import ExtremeTargetWarning
 from phimap.learn.search.kernel import OTHERS, STATIONARY, kernel_name
 from phimap.learn.search.width import most_components
 
-# Kernels of networks, and the options that set their architecture.
+# Kernels of networks by name, each with the options that set its architecture.
 _NETWORKS = {"ntk": (NTK, ("depth",)), "nngp": (NNGP, ("depth",)), "cntk": (CNTK, ("depth", "filter_size", "pooling"))}
-# Options that select columns and how they are read; `drop`, to which constant columns are added, is passed separately.
+# Options that select columns and state how they are read. `drop` is passed separately, because constant columns are
+# added to it.
 _SELECTED = ("target", "columns", "types", "strict", "dtype", "size", "channels")
-# Held-out rows stay in memory if they take at most a quarter of the memory that solver and batches leave.
+# Held-out rows stay in memory if they take at most a quarter of the memory that the solver and the batches leave.
 _SHARE_KEPT = 4
 
 
@@ -77,10 +78,10 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     # Workers may run in other folders.
     path = os.path.abspath(path) if options.scheduler is not None else path
     selected = partial(open_selected, path, **{name: getattr(options, name) for name in _SELECTED})
-    # This learner makes summaries of rows before the task is known.
+    # A learner that summarises rows before the task is known.
     probe = _learner(options, "regression", options.standardize)
 
-    # The table: rows to train on and rows to hold out, numbers or columns for an encoder.
+    # Open the table, and make the first pass. The rows are numbers, or columns for an encoder.
     table = selected(drop=options.drop)
     with stages.stage("checking the data", table.n_rows, "rows") as advance:
         facts_of = partial(
@@ -96,7 +97,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
             "2. Give more rows, or a smaller --holdout."
         )
 
-    # The summary of the training rows as numbers, and the task.
+    # Summarise the training rows as numbers, and choose the task.
     rows = rows_read(table, most_rows, options.memory)
     training = SplitRows(table, options.holdout, options.seed, rows, False, overview.encoder, overview.n_train)
     if overview.encoder is not None:
@@ -121,7 +122,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     for doubt in filter(None, (coarse, overview.extreme if task == "regression" else None)):
         complain(f"{options.data}: {doubt}", "warning")
 
-    # The fit. The warning about an extreme target was already given, with its row in the file.
+    # Fit. The warning about an extreme target was already given, with the number of its row in the file.
     n_before = len(stages.finished)
     names = None if overview.encoder is not None or table.is_image else table.feature_names
     with warnings.catch_warnings():
@@ -141,7 +142,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     learner.resized_ = options.size
     learner.input_dtype_ = options.dtype
 
-    # The scores.
+    # Score the held-out rows.
     held_out = replace(training, held_out=True, n_rows=None, kept=overview.held_out)
     scores = None
     if overview.n_held_out:
@@ -155,7 +156,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
 
 
 def _outputs(result: Result, stages: Stages) -> Iterator[Output]:
-    """The files to write; the report is rendered after the model has been written."""
+    """Yield the files to write. The report is rendered only after the model has been written."""
     options = result.options
     if options.model is not None:
         yield options.model, lambda path: save(result.model, path, statistics=options.statistics)
@@ -198,8 +199,8 @@ def _check(options: FitOptions) -> None:
 
 
 def _batch_rows_and_room(options: FitOptions) -> tuple[int, int]:
-    """Rows whose features are formed at a time, and bytes for held-out rows that need not be read again."""
-    # The learner chooses a solver that fits the budget, so the smaller memory of the two counts.
+    """Return the number of rows whose features are formed at a time, and the bytes available to keep held-out rows."""
+    # The learner chooses a solver that fits the budget, so the solver that needs less memory is assumed.
     budget = stated_budget()
     most = most_components(budget) if isinstance(options.features, str) else options.features
     kept, itemsize = min(RidgeSolver.memory(None, most), memory_in_passes(most)), np.dtype(options.dtype).itemsize
@@ -208,7 +209,7 @@ def _batch_rows_and_room(options: FitOptions) -> tuple[int, int]:
 
 
 def _note_left_out(data: str, columns: list[str]) -> None:
-    """Write a note on columns that are left out, with the reason for each."""
+    """Write a note that lists the columns that are left out; `columns` states the reason for each."""
     if columns:
         complain(f"{data}: left out as columns: {some(columns)}.", "note")
 
@@ -219,7 +220,7 @@ def _learner(options: FitOptions, task: str, standardize: str) -> Any:
     if kernel in _NETWORKS:
         network, names = _NETWORKS[kernel]
         shape = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-        # A kernel named by text, without parameters, may get a metric, as in Python.
+        # Without options for the architecture the kernel stays a name, because named kernels may get a metric.
         kernel = network(**shape) if shape else kernel
     return kind(
         kernel,
@@ -230,7 +231,7 @@ def _learner(options: FitOptions, task: str, standardize: str) -> Any:
         effort=options.effort,
         corrections=None if options.corrections == "none" else options.corrections,
         standardize=False if standardize == "none" else standardize,
-        # Solvers in passes keep no sums.
+        # The statistics are sums, which solvers that make several passes do not keep.
         solver="cholesky" if options.statistics else "auto",
         device=options.device,
         memory=options.memory,

@@ -1,4 +1,4 @@
-"""Scores of a model on held-out rows, beside the scores of a linear model."""
+"""Scores of a model and of a linear model on held-out rows."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from sklearn.exceptions import ConvergenceWarning
 from phimap.cli.scoring import Scores
 from phimap.comparison.methods import LINEAR
 
-# A linear model of more columns, such as pixels, takes too long for a comparison.
+# Largest number of columns for which a linear model is fitted; more, such as pixels, would take too long.
 _MOST_COLUMNS = 500
 
 
 def outcomes(model: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Predictions (r,) for rows with the columns of the model, and the scores (r,) if there are two classes."""
+    """Return predictions (r,) for the rows `X`, and the decision scores (r,) if there are two classes, else None."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
         if len(getattr(model, "classes_", ())) != 2:
-            # A model that was fitted to one target in a column predicts a column.
+            # If a model was fitted to a target of shape (n, 1), its predictions have the shape (r, 1).
             return model.predict(X).reshape(X.shape[0]), None
         scores = model.decision_function(X)
     return model.classes_[(scores > 0).astype(np.intp)], scores
@@ -35,7 +35,7 @@ def score(
     advance: Callable[[int], None],
     sample: Any = None,
 ) -> Scores:
-    """Scores of a model on held-out rows, beside those of a linear model of a `sample` of the training rows, if any."""
+    """Score a model on held-out rows. A linear model is fitted to a `sample` of training rows and scored, too."""
     linear = None if sample is None else _linear(sample, task)
     scores = Scores(task, getattr(model, "classes_", None), linear=None if linear is None else Scores(task))
     for X, y in rows:
@@ -47,12 +47,12 @@ def score(
 
 
 def _linear(sample: Any, task: str) -> Any:
-    """A linear model of the sampled rows, up to 4,096; None for wide rows and CSR rows."""
+    """Fit a linear model to the sampled rows, up to 4,096; None for wide rows, CSR rows and a single class."""
     X, y, _ = sample.first(None)
     if sparse.issparse(X) or X.shape[1] > _MOST_COLUMNS or (task == "classification" and np.unique(y).size < 2):
         return None
     with warnings.catch_warnings():
         # The linear model is for comparison only and need not have converged.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        # With float32 rows scikit-learn would round the targets, too.
+        # If the rows were float32, scikit-learn would also round the targets to float32.
         return LINEAR.make(task, None, 0).fit(X.astype(np.float64), y)

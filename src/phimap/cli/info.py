@@ -23,10 +23,10 @@ from phimap.config import memory_budget, size_text, thread_count
 from phimap.io.model import load
 from phimap.ops.compiled.jit import Kept, kept
 
-# A name, its text, and the value for JSON unless that is the text.
+# A name, the text to print, and the value for JSON if it differs from the text.
 Row = tuple[str, str] | tuple[str, str, Any]
 
-# With fewer compiled loops than this, only one or two maps have been used.
+# If fewer compiled loops than this are cached, only one or two maps have been used.
 _FEW_LOOPS = 20
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
@@ -48,7 +48,7 @@ def run(options: InfoOptions) -> None:
 
 
 def describe_installation() -> list[Row]:
-    """Versions, BLAS, threads, speed, compiled kernels, memory budget, devices and advice on speed, as rows."""
+    """Rows on the installation: versions, BLAS, threads, speed, compiled loops, memory budget, devices and advice."""
     threads, code = thread_count(), kept()
     rows: list[Row] = [
         ("phimap", version("phimap")),
@@ -74,7 +74,7 @@ def describe_installation() -> list[Row]:
 
 
 def describe_model(path: Path) -> list[Row]:
-    """The contents of a model file, as rows; loading verifies its checksum."""
+    """Rows on the contents of a model file. Loading the file verifies its checksum."""
     model = load(path)
     size = path.stat().st_size
     rows: list[Row] = [("file", f"{path}, {size_text(size)}, checksum OK", str(path)), ("kind", type(model).__name__)]
@@ -117,7 +117,7 @@ def _learner(model: Any) -> list[Row]:
 
 
 def _faster_start(code: Kept) -> str | None:
-    """Advice for a faster start of later processes; None if there is none."""
+    """Advice that makes later processes start faster; None if there is nothing to advise."""
     if code.n_loops >= _FEW_LOOPS:
         return None
     if not code.can_grow:
@@ -126,7 +126,7 @@ def _faster_start(code: Kept) -> str | None:
 
 
 def _cuda() -> str:
-    """The name of the CUDA device that torch finds."""
+    """The name of the CUDA device that torch finds, or the reason why there is none."""
     if find_spec("torch") is None:
         return "needs torch"
     from phimap.ops import torch_ops

@@ -19,8 +19,8 @@ class ModelRows:
     """Rows of `data`, at `path`, with the columns that `model` was trained on.
 
     Columns are found by name, or by position if the file or the model has no names. Images of a folder are converted to
-    the model's channels, and resized if the model was trained on resized images. Unless `strict`, a row with a missing
-    or non-numeric cell is left out if the model takes numbers.
+    the model's channels, and resized if the model was trained on resized images. If the model takes numbers, rows
+    with missing or non-numeric cells are left out unless `strict` is true.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class ModelRows:
     def __init__(self, data: str, path: str, target: str | None, model: Any, *, strict: bool) -> None:
         self._data, self._model = data, model
         self._encoder: TableEncoder | None = model.encoder_
-        # Without names in the file or in the model, columns are identified by position.
+        # If the file or the model has no column names, columns are identified by position.
         is_array = path.lower().endswith((".npy", ".npz")) or ".npz:" in path
         names = self._names()
         if target is not None and names is not None and target in names:
@@ -70,14 +70,14 @@ class ModelRows:
         return self.table.row_name(int(numbers[row]))
 
     def _names(self) -> list[str] | None:
-        """Names of the columns in the file that the model needs; None if it has no names for them."""
+        """Names of the columns that the model needs; None if the model stores no names."""
         if self._encoder is not None:
             return [column.name for column in self._encoder.columns_ if column.encoding is not None]
         names = getattr(self._model, "feature_names_in_", None)
         return None if names is None else names.tolist()
 
     def _check_shape(self, names: list[str] | None) -> None:
-        """Refuse images of another shape than the model's, and another number of columns."""
+        """Raise if the images have another shape than the model's, or if the number of columns differs."""
         model, table, shape = self._model, self.table, getattr(self._model, "sample_shape_", ())
         if len(shape) == 3 and table.is_image and table.sample_shape != shape:
             raise DataError(
@@ -97,7 +97,7 @@ class ModelRows:
 
 
 def _kind(column: EncodedColumn) -> str | None:
-    """How to read the cells of a text file for an encoded column; None if the type is inferred from the cells."""
+    """The kind of an encoded column for the reader of a text file; None if the type is inferred from the cells."""
     if column.kind == "number" and not column.encoding.from_text:  # pyright: ignore
         return "number"
     typed = column.kind in ("number", "boolean", "date")

@@ -12,7 +12,7 @@ from phimap.config import parse_seconds
 
 
 def number_or(words: str, kind: Callable[[str], Any], rule: str, remedy: str = "") -> Callable[[str, str], Any]:
-    """A reader for an option that is one of `words` or a number of this `kind`; its error states the `rule`."""
+    """Return a reader for an option that is one of `words` or a number of type `kind`. Its error states the `rule`."""
 
     def read(option: str, text: str) -> Any:
         if text in words.split():
@@ -26,14 +26,14 @@ def number_or(words: str, kind: Callable[[str], Any], rule: str, remedy: str = "
 
 
 def positive_integer(text: str) -> int:
-    """A positive integer, written in digits only."""
+    """Read a positive integer, which must consist of digits only."""
     if not (text.isdigit() and int(text) > 0):
         raise ValueError
     return int(text)
 
 
 def height_and_width(option: str, text: str) -> tuple[int, int]:
-    """Height and width, written with an x between them."""
+    """Read a height and a width, written with an x between them."""
     try:
         height, width = map(positive_integer, text.lower().split("x"))
     except ValueError:
@@ -45,7 +45,7 @@ _auto_or_count = number_or("auto", int, "an integer or auto", " Use for example 
 
 
 def kinds(option: str, text: str) -> dict[str, str]:
-    """Kinds of columns by name, written as name=kind in a list separated by commas."""
+    """Read the kinds of columns, written as name=kind in a list separated by commas."""
     found = {}
     for word in words(option, text):
         name, separator, kind = word.rpartition("=")

@@ -38,7 +38,7 @@ class Fact:
 
 
 def write(facts: Sequence[Fact], *, as_json: bool, stream: Any = None) -> None:
-    """Write one line for each fact, or all as one JSON object, to `stream`; None is standard output."""
+    """Write to `stream` one line for each fact, or one JSON object for all facts; None is standard output."""
     stream = sys.stdout if stream is None else stream
     if as_json:
         write_json({fact.name: fact.value for fact in facts}, stream)
@@ -48,13 +48,13 @@ def write(facts: Sequence[Fact], *, as_json: bool, stream: Any = None) -> None:
 
 def write_json(values: Mapping[str, Any], stream: Any = None) -> None:
     """Write values as one JSON object on a line, to `stream`; None is standard output."""
-    # JSON has no NaN, which stands for undefined values.
+    # JSON cannot represent NaN, so `_plain` replaces it by None.
     text = json.dumps(_plain(values), allow_nan=False, ensure_ascii=False)
     (sys.stdout if stream is None else stream).write(text + "\n")
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON can hold: numbers of NumPy become Python's, and NaN and infinity become None."""
+    """Convert a value for JSON. Numbers of NumPy become Python numbers, and NaN and infinity become None."""
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):

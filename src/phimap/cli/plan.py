@@ -18,13 +18,13 @@ from phimap.io import DataError
 from phimap.learn.search.kernel import OTHERS, STATIONARY, kernel_name
 from phimap.theory import REFERENCE
 
-# Which machine constant to use for kernels without Fourier features.
+# For kernels without Fourier features, the names of their maps in the cost model.
 _KINDS = {"ntk": "ntk", "nngp": "ntk", "cntk": "ntk"}
 
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Rows, columns and outputs to plan for, the format of the rows, and notes on these numbers."""
+    """The numbers of rows, columns and outputs to plan for, the file format, and notes on these numbers."""
 
     n_rows: int
     n_columns: int
@@ -43,7 +43,7 @@ def run(options: PlanOptions) -> None:
             raise ValueError(f"--{name} must be at least {least}, got {value}. Use for example 4096.")
     sizes, budget = _sizes(options), stated_budget(options.memory)
     found = _cost(options, kernel, sizes, budget)
-    # A budget does not include the memory of the imported libraries.
+    # The budget does not cover the memory of the process itself, with its imported libraries.
     fits = max(found.worker_memory, found.driver_memory) - found.machine.process <= budget
     if options.json:
         write_json(found.to_dict() | {"rows_estimated": sizes.estimated, "notes": list(sizes.notes), "fits": fits})
@@ -52,7 +52,7 @@ def run(options: PlanOptions) -> None:
 
 
 def _sizes(options: PlanOptions) -> _Sizes:
-    """The sizes of the table; sizes given as options take precedence."""
+    """The sizes of the table. Sizes given as options replace those of the file."""
     if options.data is None:
         if options.rows is None or options.columns is None:
             raise ValueError("a plan needs a table, or both --rows and --columns. Name a file, or give them.")
@@ -79,7 +79,7 @@ def _sizes(options: PlanOptions) -> _Sizes:
 
 
 def _cost(options: PlanOptions, kernel: str, sizes: _Sizes, budget: int) -> Cost:
-    """The prediction for this machine, or for the documentation's reference machine."""
+    """Predict the cost on this machine, or on the reference machine of the documentation."""
     if options.machine == "reference":
         machine = REFERENCE
     else:
@@ -97,7 +97,7 @@ def _cost(options: PlanOptions, kernel: str, sizes: _Sizes, budget: int) -> Cost
         search=kernel == "auto",
         holdout=options.holdout,
         workers=options.workers,
-        # A worker of a cluster has one thread for each of its tasks.
+        # On a cluster, a task has one thread by default.
         threads=1 if options.workers > 1 and options.n_jobs is None else thread_count(options.n_jobs),
         memory=budget,
         machine=machine,

@@ -1,4 +1,4 @@
-"""``phimap predict``: a saved model on the rows of a table."""
+"""``phimap predict``: predict the rows of a table with a saved model."""
 
 from __future__ import annotations
 
@@ -68,19 +68,19 @@ def run(options: PredictOptions) -> None:
     facts = [] if scores is None else [*scores.facts(), Fact("rows", scores.n)]
     if options.json:
         facts.append(Fact("output", str(output)))
-    # On standard output the scores would look like further rows of predictions.
+    # If predictions go to standard output, scores go to standard error: they would look like further predictions.
     write(facts, as_json=options.json, stream=sys.stderr if output is None else sys.stdout)
 
 
 def _kind(targets: np.ndarray) -> str:
-    """``"text"`` or ``"numbers"``; text from data frames comes in arrays of objects."""
+    """``"text"`` or ``"numbers"``. Text from data frames is stored in arrays of objects."""
     return "text" if isinstance(targets.tolist()[0], str | bytes) else "numbers"
 
 
 def _predictions(
     model: Any, data: str, opened: ModelRows, scores: Scores | None, extra: Uncertainty, far: FarRows
 ) -> Iterator[tuple[pa.Table, np.ndarray]]:
-    """Predictions of each batch with the names of images, if any, and the row numbers; also updates `scores`."""
+    """Yield a table of predictions and the row numbers for each batch, with names of images; also update `scores`."""
     for X, y, numbers in read_ahead(opened.batches(feature_rows(model.feature_map_.record_.n_components, 4))):
         with far.counted(len(X)):
             predicted, decisions = outcomes(model, X)
@@ -109,7 +109,7 @@ def _write(file: Any, batches: Iterator[pa.Table]) -> None:
         if batch.num_columns > 1 or not batch.column(0).null_count:
             file.write(_lines(batch))
             continue
-        # A single missing value would be an empty line, which most readers skip, so it is quoted.
+        # In a table of one column a missing value would be an empty line, which most readers skip, so it is quoted.
         missing = batch.column(0).is_null().to_numpy()
         for run in np.split(np.arange(len(missing)), np.flatnonzero(np.diff(missing)) + 1):
             file.write(b'""\n' * len(run) if missing[run[0]] else _lines(batch.slice(run[0], len(run))))

@@ -33,9 +33,10 @@ from phimap.config import size_text
 from phimap.learn.rows.batches import feature_rows
 from phimap.report import Dependences, Facts, dependences, error_curves, render
 
-# Largest number of columns of a table that is described column by column, and number of columns listed.
+# Largest number of columns of a table for which the report describes columns, and largest number described.
 _MOST_DESCRIBED, _LISTED = 200, 40
-# Columns with a bar for their relevance, columns with a plot of partial dependence, and rows averaged in these plots.
+# Maximum numbers of columns with a relevance bar, of columns with a plot of partial dependence, and of rows that such
+# a plot averages.
 _BARS = 15
 _DRAWN = 2
 _DRAWN_ROWS = 200
@@ -50,7 +51,7 @@ _HEAD = ("column", "mean", "deviation", "lowest", "highest")
 
 
 def page(result: Result) -> str:
-    """The report of `result` as HTML; computes the error curves and dependences."""
+    """Return the report of `result` as HTML; computes the error curves and partial dependences."""
     options, overview, model = result.options, result.overview, result.model
     stages = list(result.stages)
     curves = None
@@ -94,7 +95,7 @@ def page(result: Result) -> str:
 
 
 def _dependences(result: Result) -> Dependences | None:
-    """Predictions along the most relevant columns; None without a metric, without probabilities, and for images."""
+    """Predictions along the most relevant columns; None for images, without a metric, and without probabilities."""
     places = leading_places(result.model, _DRAWN)
     without = result.task == "classification" and result.model.calibration_ is None
     if result.table.is_image or not places or without:
@@ -106,7 +107,7 @@ def _dependences(result: Result) -> Dependences | None:
 
 
 def _headline(result: Result, true: np.ndarray | None) -> str:
-    """The score in a sentence, compared with that of a constant prediction."""
+    """A sentence that compares the score with the score of a constant prediction."""
     scores, target = result.scores, result.table.target_name
     if scores is None or true is None:
         return f"Trained on all {result.overview.n_train:,} rows. Nothing was held out, so there is no score."
@@ -219,7 +220,7 @@ def _reproducibility(result: Result) -> list[tuple[str, str]]:
 
 
 def _described(result: Result) -> list[tuple[str, ...]]:
-    """Mean, deviation and range of the feature columns, as rows; empty for wide tables."""
+    """A table with the mean, deviation and range of each feature column; empty if there are too many columns."""
     if result.table.n_features > _MOST_DESCRIBED:
         return []
     summary, names = result.overview.summary, result.table.feature_names
@@ -228,7 +229,7 @@ def _described(result: Result) -> list[tuple[str, ...]]:
 
 
 def _command(options: FitOptions) -> str:
-    """The command line, with file names in place of paths."""
+    """The command line, in which paths are replaced by file names."""
     files = {Path(file) for file in (options.data, options.model, options.report) if file is not None}
     words = []
     for word in sys.argv[1:]:

@@ -16,7 +16,7 @@ from phimap.io import Rows
 
 @dataclass(frozen=True)
 class Result:
-    """A finished fit, with all that the report and the printed summary show."""
+    """A finished fit, with everything that the report and the printed summary show."""
 
     options: FitOptions
     table: Rows
@@ -30,7 +30,7 @@ class Result:
 
     @property
     def n_components(self) -> int:
-        """Number of features of the model, given or chosen."""
+        """Number of features of the model, whether given by the user or chosen."""
         return self.model.feature_map_.record_.n_components
 
 
@@ -60,7 +60,7 @@ def facts(result: Result, report_seconds: float) -> list[Fact]:
 
 
 def print_summary(result: Result, report_seconds: float) -> None:
-    """Print the result as a table on standard error; standard output is for the plain lines."""
+    """Print the result as a table on standard error. Standard output gets only the facts."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table as Grid

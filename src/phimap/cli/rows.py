@@ -1,4 +1,4 @@
-"""The rows of a table for the commands: opened on the chosen columns, split, and encoded."""
+"""The rows of a table for the commands: opening the chosen columns, splitting the rows, and encoding them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SplitRows:
 
     Whether a row is held out depends only on the seed and on its index among the usable rows. An `encoder` encodes the
     rows of a frame; each training row is encoded with targets of other rows. `n_rows` is the number of rows in one
-    iteration, None if unknown. If all of these rows were `kept`, the table is not read.
+    iteration, None if unknown. If `kept` holds all these rows, the table is not read.
     """
 
     table: Rows
@@ -46,13 +46,13 @@ class SplitRows:
         return read_ahead(self.between(0, None))
 
     def between(self, start: int, stop: int | None) -> Iterator[tuple[Any, np.ndarray]]:
-        """The batches from number `start` to before `stop`; None is the end. Earlier rows are read and skipped."""
+        """Yield batches `start` to ``stop - 1``, or to the last if `stop` is None. Earlier batches are also read."""
         for index, (X, y, numbers) in enumerate(islice(in_batches(self._blocks(), self.batch_rows), stop)):
             if index >= start:
                 yield self._encoded(X, index * self.batch_rows, numbers), y  # pyright: ignore[reportReturnType]
 
     def _encoded(self, X: Any, first: int, numbers: np.ndarray) -> Any:
-        """The rows `numbers` (r,) of the file as numbers; `first` other rows of the split precede them."""
+        """Encode the rows `X`, which are rows `numbers` (r,) of the file; `first` rows of the split precede them."""
         if self.encoder is None:
             return X
         if not self.held_out:
@@ -72,7 +72,7 @@ class SplitRows:
 
 
 def open_selected(path: str, target: str | None, *, strict: bool, **chosen_columns: Any) -> Rows:
-    """Open a table on the chosen columns; the target of an image folder need not be named, as there is only one."""
+    """Open the chosen columns of a table. An image folder has only one target, which need not be named."""
     if target is None:
         if not is_image_folder(Path(path)):
             if not (".npz:" in path or parts_of(Path(path))):
@@ -83,13 +83,13 @@ def open_selected(path: str, target: str | None, *, strict: bool, **chosen_colum
 
 
 def rows_read(table: Rows, most_rows: int, memory: str | None) -> int:
-    """Rows of a batch of a table: at most `most_rows`, fewer if the table is wide."""
+    """Number of rows of a batch: at most `most_rows`, and fewer if the table is wide."""
     return rows_within(min(most_rows, table.batch_rows), table.row_bytes, stated_budget(memory))
 
 
 @contextmanager
 def in_terms_of(path: str, data_row: Callable[[int], str]) -> Iterator[None]:
-    """Make errors of an encoder name the file, and rows by ``data_row(index)``, their names in the file."""
+    """Make errors of an encoder name the file and the row; ``data_row(index)`` is the name of a row in the file."""
     try:
         yield
     except DataError:
@@ -109,7 +109,7 @@ def note_reading(data: str, table: Rows) -> None:
 
 
 def check_single(path: str, table: Rows, y: np.ndarray) -> None:
-    """Refuse a target of several columns, which an array may hold."""
+    """Raise if the target has several columns, as a target from an array may have."""
     if y.ndim > 1:
         raise DataError(
             f"{path}: target {table.target_name!r} has {y.shape[1]} columns, the command line takes one. "

@@ -13,10 +13,10 @@ from sklearn.metrics import balanced_accuracy_score, precision_score, recall_sco
 from phimap.cli.output import Fact
 from phimap.learn.rows.scaling import ColumnMoments
 
-# Number of unknown classes that a message lists, and of distinct ones that are counted. A column with more holds
-# numbers.
+# Maximum numbers of unknown classes that a message lists, and of distinct unknown classes that are counted. A column
+# with more probably holds numbers.
 _LISTED, _COUNTED = 5, 1000
-# Number of pairs of true and predicted values kept for figures; they take a few megabytes.
+# Number of pairs of true and predicted values that are kept for scores and figures; they take a few megabytes.
 _KEPT = 200_000
 
 
@@ -44,9 +44,9 @@ class Scores:
     ----------
     task : str
     classes : ndarray, optional
-        Classes that the model can predict. Rows of other classes are mistakes, which `unseen` describes.
+        Classes that the model can predict. Rows of other classes count as mistakes; `unseen` describes these rows.
     linear : Scores, optional
-        Scores of a linear model on the same rows, shown beside the model's.
+        Scores of a linear model on the same rows, shown next to the model's scores.
     """
 
     def __init__(self, task: str, classes: np.ndarray | None = None, *, linear: Scores | None = None):
@@ -61,7 +61,7 @@ class Scores:
         self._decisions: list[np.ndarray] = []
 
     def update(self, y: np.ndarray, predicted: np.ndarray, decisions: np.ndarray | None = None) -> None:
-        """Add true and predicted targets, both (r,), and for two classes the scores (r,) that rank the rows."""
+        """Add true and predicted targets, both (r,), and the decision scores (r,) if there are two classes."""
         self.n += len(y)
         if self.task == "regression":
             self._wrong += float(np.square(y - predicted, dtype=np.float64).sum())
@@ -83,7 +83,7 @@ class Scores:
             self._unseen.update(unseen.tolist())
 
     def unseen(self) -> str | None:
-        """A message on rows of classes that the model cannot predict; None without such rows."""
+        """A message on the rows whose class the model cannot predict; None if there are no such rows."""
         if not self._n_unseen:
             return None
         common = self._unseen.most_common(_LISTED)
@@ -114,21 +114,21 @@ class Scores:
 
     @property
     def baseline(self) -> float:
-        """The score of the best constant prediction: the RMSE of the mean, or the share of the commonest class."""
+        """The RMSE of the mean target, or the accuracy of the commonest class in the first 200,000 rows."""
         if self.task == "regression":
             return float(np.sqrt(self._moments.squared_deviations[0] / self.n))
         true, _ = self.pairs()
         return float(np.unique(true, return_counts=True)[1].max() / true.size)
 
     def rarer_class(self) -> Balance | None:
-        """Scores of the rarer of two classes, over the first 200,000 rows; None for other numbers of classes."""
+        """Scores of the rarer of two classes in the first 200,000 rows; None if these rows do not hold two classes."""
         true, predicted = self.pairs()
         if not self._decisions or self._classes is None:
             return None
         counts = [int((true == label).sum()) for label in self._classes]
         if min(counts) == 0:
             return None
-        # If both classes are equally common, take the second, which is the positive class of the scores.
+        # If both classes are equally common, take the second class, for which the scores are positive.
         place = int(counts[1] <= counts[0])
         rare = self._classes[place]
         is_rare, is_named = true == rare, predicted == rare
@@ -142,7 +142,7 @@ class Scores:
         )
 
     def facts(self) -> list[Fact]:
-        """The scores of the model, of a constant and of a linear model, as they are printed."""
+        """The scores of the model, of a constant and of the linear model, in the order in which they are printed."""
         linear = self.linear
         if self.task == "regression":
             beside = [Fact("RMSE_of_a_linear_model", linear.rmse, ".4g")] if linear else []
@@ -164,12 +164,12 @@ class Scores:
 
     @property
     def balanced_accuracy(self) -> float:
-        """Mean recall of the classes, over the first 200,000 rows."""
+        """Mean recall of the classes in the first 200,000 rows."""
         with warnings.catch_warnings():
-            # Predicted classes may be absent from these rows.
+            # Some predicted classes may not occur in these rows, which would cause a warning.
             warnings.simplefilter("ignore")
             return float(balanced_accuracy_score(*self.pairs()))
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """True and predicted targets, both (k,), of the first rows."""
+        """True and predicted targets, both (k,), of the first 200,000 rows."""
         return np.concatenate([y for y, _ in self._kept]), np.concatenate([p for _, p in self._kept])

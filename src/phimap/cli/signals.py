@@ -23,7 +23,7 @@ class Stopped(BaseException):
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """On SIGTERM, remove half-written files before the process ends."""
+    """If SIGTERM arrives within the block, remove half-written files before the process ends."""
 
     def raise_terminated() -> None:
         raise Terminated
@@ -38,7 +38,7 @@ def terminable() -> Iterator[None]:
 
 @contextmanager
 def stopping(stop: Callable[[BaseException], None], where: object) -> Iterator[None]:
-    """On SIGTERM and Ctrl-C, call `stop` with an exception, which it raises after writing the checkpoint."""
+    """On SIGTERM and Ctrl-C, call `stop` with an exception. `stop` writes the checkpoint, then raises the exception."""
     goes_on = f"The same command goes on from {where}."
     with ExitStack() as stack:
         stack.enter_context(_handled(signal.SIGTERM, lambda: stop(Stopped(f"stopped. {goes_on}"))))
@@ -48,7 +48,7 @@ def stopping(stop: Callable[[BaseException], None], where: object) -> Iterator[N
 
 @contextmanager
 def _handled(number: signal.Signals, handle: Callable[[], None]) -> Iterator[None]:
-    """Call `handle` when a signal arrives; outside the main thread, where Python delivers no signals, do nothing."""
+    """Call `handle` when a signal arrives. Outside the main thread, where Python delivers no signals, do nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

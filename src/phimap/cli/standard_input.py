@@ -15,7 +15,7 @@ from phimap._files import DataError
 #: The path that stands for standard input.
 MARK = "-"
 _NAME = "standard input"
-# Suffixes by the first bytes of a file; other files are taken as CSV.
+# Suffixes of files, by the first bytes of a file. All other files are read as CSV.
 _SIGNATURES = {
     b"PAR1": ".parquet",
     b"ARROW1": ".feather",
@@ -28,7 +28,7 @@ _SIGNATURES = {
 
 @contextmanager
 def readable(data: str) -> Iterator[str]:
-    """Path of a file with the data: `data` itself, or a temporary copy of standard input or of a pipe."""
+    """Yield the path of a file with the data: `data` itself, or a temporary copy of standard input or a pipe."""
     if data == MARK:
         if sys.stdin.isatty():
             raise DataError("standard input is a terminal. Pipe a file into the command, or name one.")
@@ -43,7 +43,7 @@ def readable(data: str) -> Iterator[str]:
 
 @contextmanager
 def _copied(stream: IO[bytes], data: str) -> Iterator[str]:
-    """Path of a copy of `stream`, with the suffix of its format."""
+    """Copy `stream` to a file with the suffix of its format, and return the path."""
     name = in_words(data)
     with tempfile.TemporaryDirectory(prefix="phimap-") as folder:
         stored = Path(folder) / Path(name).name

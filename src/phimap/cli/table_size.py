@@ -1,4 +1,4 @@
-"""The size of a table, estimated without reading all of it: from the file's metadata, or from the start of a text."""
+"""The size of a table, from the file's metadata or estimated from the start of a text file."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from phimap.io.frame import Frame
 from phimap.io.source import check_file
 from phimap.tables.targets import MOST_CODES
 
-# Bytes of text that are read: about ten thousand rows, in a few hundredths of a second.
+# Bytes of a text file that are read, about ten thousand rows. This takes a few hundredths of a second.
 _HEAD_BYTES = 2**22
-# Suffixes of text files, and the format of the cost model for other suffixes.
+# Suffixes of text files, and the formats that the cost model assumes for other suffixes.
 _TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".json", ".jsonl", ".ndjson")
 _FORMATS = {".parquet": "parquet", ".feather": "parquet", ".arrow": "parquet", ".npy": "npy", ".npz": "npy"}
 
@@ -27,9 +27,9 @@ class TableSize:
     Attributes
     ----------
     n_rows, n_columns : int
-        Rows, and columns except the target, as in the file.
+        Numbers of rows, and of columns other than the target, in the file.
     n_outputs : int
-        Number of outputs of the linear model: one for numbers or two classes, else one for each class.
+        Number of outputs of the linear model: one for each numeric target, one for two classes, one for each of more.
     file_format : {"csv", "parquet", "npy"}
     estimated : bool
         Whether `n_rows` is extrapolated from a sample.
@@ -46,7 +46,7 @@ class TableSize:
 
 
 def table_size(path: str, target: str | None, task: str) -> TableSize:
-    """The size of a table; without a `target`, one of the columns is assumed to be the target."""
+    """Return the size of a table. If no `target` is given, one of the columns is assumed to be the target."""
     file = Path(path.rpartition(".npz:")[0] + ".npz" if ".npz:" in path else path)
     if file.is_dir():
         raise DataError(f"{path}: is a folder. Name one of its files, or give --rows and --columns.")
@@ -68,7 +68,7 @@ def table_size(path: str, target: str | None, task: str) -> TableSize:
 
 
 def _head(file: Path, folder: Path) -> tuple[Path, float]:
-    """A copy of the first lines of a text, and their share of the text."""
+    """Copy the first lines of a text file; return the path of the copy, and its share of the bytes of the file."""
     with file.open("rb") as stream:
         text = stream.read(_HEAD_BYTES)
     size = file.stat().st_size
@@ -81,16 +81,16 @@ def _head(file: Path, folder: Path) -> tuple[Path, float]:
 
 
 def _described(path: str, target: str | None, task: str, file_format: str) -> TableSize:
-    """The size of a table that stores its number of rows, or is small enough to be read."""
+    """The size of a table that stores its number of rows, or that is small enough to be read as a whole."""
     table = open_rows(path, target, bad_rows="skip")
-    # Non-numeric columns are counted as well.
+    # `read_through` accepts columns that are not numeric, so that these are counted, too.
     table, (y, n_rows) = read_through(table, _targets_and_rows)
     columns = int(np.prod(table.sample_shape)) - (target is None)
     return TableSize(n_rows, max(columns, 1), _n_outputs(y, task), file_format, False, isinstance(table, Frame))
 
 
 def _targets_and_rows(table: Rows) -> tuple[np.ndarray | None, int]:
-    """Targets of the first batch, and the number of rows, counted if the file does not store it."""
+    """Return the targets of the first batch, and the number of rows, which is counted if the file does not store it."""
     y = _first_targets(table)
     counted = sum(len(X) for X, _ in table.batches()) if table.n_rows is None else 0
     return y, table.n_rows or counted

@@ -9,18 +9,18 @@ from phimap.tables.targets import MOST_CODES
 
 # Largest number of labels that the summary of the training rows collects.
 _MOST_LABELS = 1000
-# A class needs several rows, or nothing can be learned about it.
+# Least average number of training rows of a class, if whole numbers are to be classes.
 _LEAST_ROWS_EACH = 2
-# A warning that whole numbers may be codes of classes is given if there are at most this many distinct values, with
-# gaps in at most half of their range, and several rows for each value.
+# Whole numbers may be codes of classes if there are at most this many distinct values, if these cover more than half of
+# their range, and if a value has at least 5 training rows on average. A warning says so.
 _MOST_DOUBTFUL = 100
 _ROWS_EACH = 5
 
 
 def choose_task(asked: str, where: str, overview: Overview) -> tuple[str, str]:
-    """Return ``"classification"`` or ``"regression"``, and why.
+    """Return ``"classification"`` or ``"regression"``, and the reason for this choice.
 
-    Text and booleans are classes, and so are whole numbers with at most 20 distinct values and enough rows.
+    Text and booleans are classes. Whole numbers are classes if they have at most 20 distinct values and enough rows.
     """
     text = not overview.summary.targets_are_numbers
     labels = overview.labels
@@ -62,7 +62,7 @@ def _most_codes(overview: Overview) -> int:
 
 
 def _look_like_codes(overview: Overview) -> bool:
-    """Whether the target may be codes of classes, although it has too many values to be treated as such."""
+    """Whether the targets may be codes of classes, although they have too many values to be treated as classes."""
     labels = overview.labels
     if not overview.whole or labels is None or len(labels) > _MOST_DOUBTFUL:
         return False

@@ -1,4 +1,4 @@
-"""Probabilities, standard deviations and intervals, as columns beside predictions."""
+"""Probabilities, standard deviations and intervals, as further columns of a table of predictions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Uncertainty:
         Name of the model file, for messages.
     probabilities, std : bool
     interval : float or None
-        Share of new targets between the columns ``lower`` and ``upper``.
+        Share of new targets that are to lie between the columns ``lower`` and ``upper``.
 
     Raises
     ------
@@ -51,11 +51,11 @@ class Uncertainty:
             )
 
     def columns(self, X: np.ndarray) -> dict[str, np.ndarray]:
-        """The columns (r,) for the rows `X` (r, d), by name."""
+        """Return the columns (r,) for the rows `X` (r, d), by name."""
         found: dict[str, np.ndarray] = {}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
-            # The predictions beside these columns already gave this warning.
+            # The predictions of the same rows already gave this warning.
             warnings.simplefilter("ignore", OutsideWarning)
             if self._probabilities:
                 shares = self._model.predict_proba(X)

@@ -70,7 +70,7 @@ def measured_fit(model: Any, X: Any, y: np.ndarray, X_test: Any) -> MeasuredFit:
 def attempt(
     method: Method, task: str, width: int | None, seed: int, X: Any, y: np.ndarray, X_test: Any
 ) -> MeasuredFit | str:
-    """Fit a method once; return the `MeasuredFit`, or the reason as a text if the method cannot be fitted."""
+    """Fit a method once. Return the `MeasuredFit`, or the reason as a text if the method cannot be fitted."""
     if method.missing():
         return f"the package {method.package} is not installed"
     if method.most_rows is not None and len(X) > method.most_rows:
@@ -86,8 +86,8 @@ def attempt(
 class PeakMemory:
     """Increase of resident memory above its value at construction; on Linux only.
 
-    The operating system's peak value is reset first. Memory that the allocator keeps from earlier work counts as in use
-    from the start, so the increase may be underestimated after a larger fit.
+    The peak value of the operating system is reset first. Memory that the allocator keeps from earlier work counts as
+    in use from the start, so the increase may be underestimated after a larger fit.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The compared methods, estimators with `fit` and `predict`: phimap's own, and common alternatives."""
+"""The compared methods, which are estimators with `fit` and `predict`: those of phimap and common alternatives."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from phimap.learn import KernelClassifier, KernelRegressor
 from phimap.learn.search.families import median_length_scale
 from phimap.tables import TableEncoder
 
-# Candidate numbers of neighbours, chosen by cross-validation with this many rows at most and this many folds.
+# Candidate numbers of neighbours, and maximum number of rows and number of folds of the cross-validation that chooses
+# among them.
 _NEIGHBOURS, _NEIGHBOUR_ROWS, _FOLDS = (1, 3, 5, 10, 20, 40), 5000, 3
 # Candidate regularisations of ridge regression; logistic regression uses scikit-learn's default.
 _ALPHAS = tuple(10.0**k for k in range(-3, 5))
@@ -51,7 +52,7 @@ class Method:
         Whether the estimator of `make` accepts data frames with columns that are not numeric. Other methods get the
         output of `TableEncoder`.
     make_for_frames : callable or None
-        Like `make`, for methods with another estimator for data frames with columns that are not numeric.
+        Like `make`, for methods that use another estimator for data frames with columns that are not numeric.
     """
 
     make: Callable[[str, int | None, int], Any]
@@ -69,7 +70,7 @@ class Method:
 def encoding(method: Method) -> Method:
     """Return the method for data frames with any columns.
 
-    A method that takes such frames is returned unchanged, a method with `make_for_frames` uses that, and any other
+    A method that takes such frames is returned unchanged. A method with `make_for_frames` uses that function. Any other
     method gets a `TableEncoder` in front.
     """
     if method.takes_frames:
@@ -132,7 +133,7 @@ def _lightgbm_for_frames(task: str, width: int | None, seed: int) -> Any:
     return NativeCategories(_lightgbm(task, width, seed))
 
 
-#: A linear model, the reference that other methods should improve on.
+#: A linear model, as the reference that other methods should improve on.
 LINEAR = Method(_linear, "ridge regression by its leave-one-out error, or logistic regression, on standardised columns")
 #: Methods by name.
 METHODS: dict[str, Method] = {

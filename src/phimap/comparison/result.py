@@ -133,7 +133,7 @@ class Comparison:
         return f"+{100 * (error / best.error - 1):.3g} %" if best.error > 0 else "more"
 
     def verdict(self) -> list[str]:
-        """Return the result as sentences; the first states whether another method has a smaller error than phimap."""
+        """Return the result as sentences. The first one says whether another method has a smaller error than phimap."""
         best, names = self.results[0], [one.name for one in self.results]
         level = [name for name in names[1:] if self.beside_best(name) == "within noise"]
         said = []

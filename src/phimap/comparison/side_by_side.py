@@ -18,7 +18,8 @@ from phimap.comparison.rows import as_rows, as_targets, mask_of, task_of, thinne
 from phimap.comparison.size import model_bytes
 from phimap.io.batching import chosen
 
-# Minimum number of parts of the rows: each split tests a fifth of the rows, or less with more than five splits.
+# Minimum number of parts into which the rows are divided. Each split tests one part: a fifth of the rows, or less with
+# more than five splits.
 _LEAST_PARTS = 5
 _LEAST_ROWS = 20
 
@@ -165,7 +166,7 @@ def compare(
 
 
 def chosen_methods(models: Sequence[str] | None, known: Mapping[str, Method] = METHODS) -> list[str]:
-    """Return the names of the requested methods without repetitions, or all for None; raise if a name is unknown."""
+    """Return the names of the requested methods without repetitions, or of all for None; raise if a name is unknown."""
     if models is None:
         return list(known)
     for name in models:

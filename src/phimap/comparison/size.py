@@ -19,8 +19,8 @@ from phimap.tables import TableEncoder
 def model_bytes(model: Any) -> int:
     """Return the size of a fitted model in bytes.
 
-    The size is that of the model file for phimap, of the model's text for LightGBM, and of all arrays for other models.
-    A pipeline is the sum of its steps.
+    For phimap this is the size of the model file, for LightGBM that of the model's text, and for other models that of
+    all arrays. A pipeline is the sum of its steps.
     """
     if isinstance(model, Pipeline):
         return sum(model_bytes(step) for _, step in model.steps)

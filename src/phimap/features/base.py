@@ -44,8 +44,8 @@ def draw_best(
     """Draw the plan with the least error, or the fallback if its predicted error is below that of every plan.
 
     Plans are ordered from the most to the least reliable prediction. If several plans have similar predictions, all
-    are drawn and the one with the least `measured_error` is returned; without `measured_error` the predictions decide.
-    Ties go to the last plan.
+    are drawn and the one with the least `measured_error` is returned. If `measured_error` is None, the plan with the
+    least predicted error is drawn. Ties go to the last plan.
     """
     kept: list[Plan] = []
     for plan in plans:

@@ -39,7 +39,7 @@ from phimap.kernels import (
 from phimap.ops import Array, Ops, ops_for
 from phimap.random_map import MapRecord
 
-# Rows used to estimate the mean of ``k(x, x)`` for each term of a sum.
+# Maximum number of rows used to estimate the mean of ``k(x, x)`` for each term of a sum.
 _SIZE_ROWS = 64
 
 
@@ -160,7 +160,7 @@ class SumFeatures(FeatureMap):
         self.n_jobs = n_jobs
 
     def fit_rows(self) -> int:
-        """Rows that `fit` can use: the maximum over the maps of the terms."""
+        """Number of rows that `fit` can use: the maximum over the maps of the terms."""
         terms = self.kernel.terms() if isinstance(self.kernel, Kernel) else []
         maps = (map_of_kernel(part, self.n_components, random_state=None, n_jobs=None) for _, part in terms)
         return max((one.fit_rows() for one in maps), default=super().fit_rows())
@@ -189,7 +189,7 @@ class SumFeatures(FeatureMap):
 
 
 def _shares(n_components: int, sizes: np.ndarray) -> tuple[int, ...]:
-    """`n_components` divided in proportion to `sizes`, each share at least 1; equally where all sizes are 0."""
+    """`n_components` divided in proportion to `sizes`, each share at least 1; equal shares if all sizes are 0."""
     sizes = sizes if sizes.sum() > 0 else np.ones(sizes.size)
     exact = (n_components - sizes.size) * sizes / sizes.sum()
     # Largest remainder method: the features left by rounding down go to the terms that lost most.
@@ -204,7 +204,7 @@ def _fourier(kernel: StationaryKernel, **common: Any) -> FeatureMap:
 
 
 def _arccosine(kernel: ArcCosine, **common: Any) -> FeatureMap:
-    # Degrees 0 and 1 exactly, and one layer of the composed kernel: less error than several random layers, and no bias.
+    # Exact degrees 0 and 1 make the map one layer for the composed kernel: less error than several layers, and no bias.
     exact_degrees = (0, 1) if kernel.depth > 1 else ()
     return ArcCosineFeatures(kernel.order, depth=kernel.depth, exact_degrees=exact_degrees, **common)
 

@@ -58,7 +58,7 @@ class FourierRecord(ProjectedRecord):
 
     @property
     def n_pairs(self) -> int:
-        """Directions that give a cosine and a sine."""
+        """Number of directions that give a cosine and a sine."""
         return self.projection.n_directions - self.shift.shape[0]
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:

@@ -1,6 +1,6 @@
-"""Readers of data files, which hold a bounded part in memory, and the format of model files.
+"""Readers of data files, which keep a bounded part of a file in memory, and the format of model files.
 
-`open_table` gives batches of numbers, `open_frame` columns as stored, and `open_rows` chooses by the schema. Each
+`open_table` gives batches of numbers, `open_frame` gives columns as stored, and `open_rows` chooses by the schema. Each
 format has its own module and a line in `formats.py`. Model files hold arrays and descriptions, and no code: start with
 `model.py`.
 """

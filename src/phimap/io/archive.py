@@ -17,8 +17,8 @@ from phimap._files import DataError, one_line
 # The archiver of macOS adds folders of this name, which hold no data.
 _SIDE_FILES = "__MACOSX/"
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, LZMAError)
-# Exceptions on damaged files: of NumPy, which parses a header as Python, and of zipfile, which raises RuntimeError
-# for encryption and unknown compression.
+# Exceptions that damaged files cause. They are so many because NumPy parses a header as Python, and zipfile raises
+# RuntimeError for encryption and unknown compression.
 _DAMAGES = (
     *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError, SyntaxError),
     *(TypeError, ValueError, tokenize.TokenError, *_BAD_ZIP),
@@ -26,7 +26,7 @@ _DAMAGES = (
 
 
 def stored_name(path: Path) -> str:
-    """The lower-case name of the uncompressed file: the file in a zip archive, or the name without ``.gz``."""
+    """The lower-case name of the uncompressed file: the only file in a zip archive, or the name without ``.gz``."""
     name = path.name.lower()
     if name.endswith(".zip"):
         with explained_zip(str(path)), zipfile.ZipFile(path) as archive:
@@ -43,7 +43,7 @@ def open_member(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def explained_zip(where: str) -> Iterator[None]:
-    """Turn exceptions from a damaged archive into a one-line error."""
+    """Turn exceptions that a damaged archive causes in the block into a one-line error."""
     try:
         yield
     except (*_BAD_ZIP, EOFError, LookupError, RuntimeError, UnicodeError) as error:
@@ -52,7 +52,7 @@ def explained_zip(where: str) -> Iterator[None]:
 
 @contextmanager
 def explained_damage(where: str, kind: str, *more: type[Exception]) -> Iterator[None]:
-    """Turn exceptions from a damaged file of this `kind`, and those in `more`, into a one-line error."""
+    """Turn exceptions that a damaged file of this `kind` causes, and those in `more`, into a one-line error."""
     try:
         yield
     except DataError:

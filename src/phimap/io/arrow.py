@@ -19,7 +19,7 @@ def is_numeric(kind: pa.DataType) -> bool:
 
 
 def in_words(kind: pa.DataType) -> str:
-    """The content of a column of type `kind`, in a user's words."""
+    """Words for the content of a column of type `kind`, for messages to users."""
     types = pa.types
     named = (
         (is_text, "text"),
@@ -70,7 +70,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def _tensor_column(column: Any) -> Any:
-    """`column` in a type that can be part of an Arrow tensor."""
+    """Convert `column` to a type that can be part of an Arrow tensor."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_boolean(column.type) or pa.types.is_decimal(column.type) or pa.types.is_null(column.type):
@@ -78,7 +78,7 @@ def _tensor_column(column: Any) -> Any:
     if pa.types.is_float16(column.type):
         return pa.array(column.to_numpy(zero_copy_only=False).astype(np.float32))
     if is_text(column.type):
-        # Imported here, as `phimap.tables` loads scikit-learn, which most reading does not need.
+        # Imported here because `phimap.tables` loads scikit-learn, which most readers do not need.
         from phimap.tables.parsing import numbers_in
 
         return pa.array(numbers_in(column, "."), from_pandas=True)
@@ -86,7 +86,7 @@ def _tensor_column(column: Any) -> Any:
 
 
 def target_column(column: Any) -> np.ndarray:
-    """Target values (r,): float64, or integers, Booleans and strings as stored; strings are stripped of blanks."""
+    """Target values (r,): floats as float64; integers and Booleans as stored; strings without surrounding blanks."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if is_text(column.type):

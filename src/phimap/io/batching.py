@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-#: Features (r, d) or Arrow columns of r rows; targets (r,) or (r, t), or None; numbers (r,) of the rows in the file.
+#: The features of r rows, as an array or as Arrow columns; their targets (r,) or (r, t), or None; and their row numbers
+#: (r,) in the file.
 Block = tuple[Any, np.ndarray | None, np.ndarray]
 
 
 def in_batches(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
-    """The rows of `blocks` in batches of exactly `rows`, the last one shorter."""
+    """Yield the rows of `blocks` in batches of exactly `rows` rows; the last batch may be shorter."""
     pieces: list[Block] = []
     held = 0
     for X, y, numbers in blocks:
@@ -44,7 +45,7 @@ def chosen(X: Any, mask: np.ndarray) -> Any:
 
 
 def joined(parts: list[Any]) -> Any:
-    """Several arrays, or pieces of Arrow columns, joined along the rows."""
+    """Join several arrays, or pieces of Arrow columns, along the rows."""
     if len(parts) == 1:
         return parts[0]
     if isinstance(parts[0], np.ndarray):
@@ -55,6 +56,6 @@ def joined(parts: list[Any]) -> Any:
 
 
 def _joined(pieces: list[Block]) -> Block:
-    """One batch from consecutive pieces."""
+    """Join consecutive pieces to one batch."""
     targets = [y for _, y, _ in pieces if y is not None]
     return joined([X for X, _, _ in pieces]), joined(targets) if targets else None, joined([n for _, _, n in pieces])

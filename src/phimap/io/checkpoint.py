@@ -1,4 +1,4 @@
-"""Checkpoints: the sums of an unfinished fit, in a folder, from which the fit can be resumed."""
+"""Checkpoints: folders with the sums of an unfinished fit, from which the fit can be resumed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from phimap.io.encoding import Encoder
 from phimap.io.tensors import checksum
 from phimap.learn.rows.checkpoint import CheckpointStore, DataFingerprint, StoredPass
 
-# Bytes of finished passes that are held in memory until the next write, so that short passes share a file.
+# Largest number of bytes of finished passes that wait in memory for the next write. Short passes then share a file.
 _MOST_PENDING = 2**24
-# Longer facts are compared by a hash, and their values are not shown in messages.
+# Largest number of characters of a fact that is stored as text; longer facts are hashed, and messages do not show them.
 _LONGEST_FACT = 60
 _HASHED = "sha256:"
 
@@ -41,8 +41,8 @@ class Checkpoint(CheckpointStore):
     folder : path-like
         Created if it does not exist. A folder with other files is refused.
     every : float or str, default="5min"
-        Seconds between two writes, or text such as ``"30s"``, ``"5min"`` or ``"1h"``. A fit that is killed loses at
-        most the work of this time.
+        Seconds between two writes, or text such as ``"30s"``, ``"5min"`` or ``"1h"``. A fit that is killed loses the
+        work since the latest write.
     tell : callable, optional
         Function such as `print`, called with a line that states where a fit is resumed.
 
@@ -58,13 +58,13 @@ class Checkpoint(CheckpointStore):
     block. Otherwise the folder stays until `remove` is called.
 
     The steps between passes (search for a kernel, choice of alpha, factorisations, corrections) are computed again.
-    This requires the same kind of processor, as others round differently.
+    This requires the same kind of processor, because other processors round differently.
 
-    **Error.** None. A damaged file is recognised by its checksum; the fit warns and is resumed from the passes before.
+    **Error.** None. A damaged file is recognised by its checksum; the fit warns and goes on after the undamaged passes.
 
     **Cost.** A write hashes and writes the sums, 0.27 GB for 8,192 features and Cholesky factorisation, without further
-    memory. The folder takes up to three times as many bytes. A resumed fit reads the rows that the sums of the current
-    pass already include once more, without using them.
+    memory. The folder takes up to three times as many bytes. A resumed fit reads all rows of the current pass, and
+    leaves out those that the sums already include.
 
     **Differs from the source in** storing only sums: there is no optimiser state.
 
@@ -110,7 +110,8 @@ class Checkpoint(CheckpointStore):
         self._contents = DataFingerprint()
         self._current: PassState | None = None
         self._files: dict[int, Path] = {}
-        # Finished passes that are not written yet; index, accumulator and number of batches of the current pass.
+        # `_pending` holds finished passes that are not written yet. `_going_on` holds the index, accumulator and number
+        # of batches of the current pass.
         self._pending: list[PassState] = []
         self._going_on: tuple[int, Any, int] | None = None
         self._read()
@@ -123,7 +124,7 @@ class Checkpoint(CheckpointStore):
         self.open()
         try:
             yield
-            # Written in case a step after the fit fails, such as writing its model.
+            # The checkpoint is needed if a later step fails, such as writing the model.
             self._write()
         finally:
             if opened:
@@ -141,7 +142,7 @@ class Checkpoint(CheckpointStore):
                 f"`{self._folder.path}` is in use by another fit. Wait for its end, or give another folder."
             ) from error
         except (ImportError, OSError):
-            # Some systems and disks have no such locks; then concurrent fits are not prevented.
+            # Some systems and disks have no such locks. Concurrent fits are not prevented there.
             pass
         return file
 
@@ -257,7 +258,7 @@ class Checkpoint(CheckpointStore):
     def finish(self, index: int, accumulator: Any, n_batches: int) -> None:
         self._going_on = None
         state = PassState.of(index, n_batches, accumulator.state)
-        # The accumulator continues to change its sums, so they are written at once or copied.
+        # The accumulator goes on changing its sums, so the sums are either written now or copied.
         if self._is_time or sum(one.n_bytes for one in (*self._pending, state)) > _MOST_PENDING:
             self._pending.append(state)
             self._write()
@@ -265,7 +266,7 @@ class Checkpoint(CheckpointStore):
             self._pending.append(state.copy())
 
     def stop(self, error: BaseException) -> None:
-        """Write a checkpoint and raise `error`; if a batch is being added, after this batch."""
+        """Write a checkpoint and raise `error`. If a batch is being added, do so after the batch."""
         if self._busy:
             self._stop = error
         else:
@@ -299,7 +300,7 @@ class Checkpoint(CheckpointStore):
 
 
 def _facts_of(values: Mapping[str, Any]) -> dict[str, str]:
-    """Values as text for comparison; long texts and arrays are hashed."""
+    """Convert values to text, by which they are compared; long texts and arrays are hashed."""
     facts = {}
     for name, value in values.items():
         arrays: dict[str, np.ndarray] = {}
@@ -315,7 +316,7 @@ def _version() -> dict[str, Any]:
     from threadpoolctl import threadpool_info
 
     simd: Any = np.show_config(mode="dicts")
-    # The BLAS of torch is left out, as it is present only in processes that have imported torch.
+    # The BLAS of torch is left out, because only processes that have imported torch have it.
     blas = [info for info in threadpool_info() if info["user_api"] == "blas" and "torch" not in info["filepath"]]
     kernels = sorted({f"{info['internal_api']} {info['version']} {info.get('architecture')}" for info in blas})
     versions = {f"the version of {name}": version(name) for name in ("phimap", "numpy", "scipy", "numba")}

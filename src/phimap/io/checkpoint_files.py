@@ -19,7 +19,7 @@ from phimap.io.tensors import checksum, write_tensors
 _FORMATS = "phimap-checkpoint-"
 _FORMAT = f"{_FORMATS}1"
 _PASSES, _CURRENT, _LOCK = "passes-{:06d}.safetensors", "current.safetensors", "lock"
-# Names of the temporary files of `write_whole`.
+# Pattern of the names of the temporary files of `write_whole`.
 _UNFINISHED = ".phimap.*.part"
 # Suffix of the keys of arrays that are stored transposed; no field name contains it.
 _TRANSPOSED = ".T"
@@ -71,7 +71,7 @@ class PassState:
 
 
 class _Encoder(Encoder):
-    """Stores Fortran-ordered arrays transposed, since rounding may depend on the memory order."""
+    """Stores Fortran-ordered arrays transposed. This keeps the memory order, on which rounding may depend."""
 
     def _array(self, value: np.ndarray, path: str) -> dict[str, Any]:
         if value.ndim > 1 and value.flags.f_contiguous and not value.flags.c_contiguous:
@@ -90,7 +90,7 @@ class CheckpointFolder:
         self.path = path
 
     def make(self) -> None:
-        """Create the folder if it does not exist; raise if it holds files that are not those of a checkpoint."""
+        """Create the folder if it does not exist; raise if it holds files that do not belong to a checkpoint."""
         if self.path.exists() and not self.path.is_dir():
             raise NotADirectoryError(f"`{self.path}` is a file. Give a folder for checkpoints.")
         if not self.path.parent.is_dir():
@@ -103,7 +103,7 @@ class CheckpointFolder:
             )
 
     def tidy(self) -> None:
-        """Remove temporary files of a process that was killed."""
+        """Remove the temporary files that a killed process has left."""
         for file in self._unfinished():
             file.unlink(missing_ok=True)
 
@@ -125,16 +125,16 @@ class CheckpointFolder:
         return self.path / _CURRENT
 
     def file_of(self, index: int) -> Path:
-        """The file for finished passes from number `index` on."""
+        """The path of the file whose first finished pass has number `index`."""
         return self.path / _PASSES.format(index)
 
     def remove(self) -> None:
-        """Remove the files, and the folder."""
+        """Remove the files of the checkpoint, and the folder unless it holds other files."""
         self.tidy()
-        # Later passes are removed first, so that an interrupt leaves a valid checkpoint.
+        # Later passes are removed first, so that the files left after an interrupt are a valid checkpoint.
         for file in [self.current, *reversed(self.passes()), self.lock]:
             file.unlink(missing_ok=True)
-        # A folder with other files stays.
+        # A folder that holds other files cannot be removed, and stays.
         with suppress(OSError):
             self.path.rmdir()
 

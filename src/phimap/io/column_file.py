@@ -13,7 +13,8 @@ from phimap.io.columns import Selection, select_columns
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource
 
-# Rows and bytes that are decoded at a time: small, as the block is held besides the batch.
+# Maximum numbers of rows and bytes that are decoded at a time. They are small because memory holds the decoded block
+# in addition to the batch.
 _DECODED_ROWS = 2**14
 _DECODED_BYTES = 2**24
 
@@ -51,7 +52,7 @@ class ColumnFile(ABC):
 
     @property
     def types_by_look(self) -> bool:
-        """Whether types are inferred from the cells, because the file stores none."""
+        """Whether types are inferred from the cells because the file stores no types."""
         return False
 
     def row_name(self, number: int) -> str:
@@ -66,15 +67,15 @@ class ColumnFile(ABC):
 
     @abstractmethod
     def read_as(self, types: Mapping[str, pa.DataType]) -> None:
-        """Set the types in which columns are read; a file that stores types keeps its own."""
+        """Set the types in which columns are read. A file that stores types ignores them."""
 
     @abstractmethod
     def settle(self, columns: Sequence[str], target: str | None) -> pa.Schema:
-        """Determine types of `columns` that hold for every row, and use them from now on."""
+        """Determine types of `columns` that fit every row, use these types from now on, and return them."""
 
     @abstractmethod
     def blocks(self, columns: Sequence[str], rows: int, skipped: Skipped) -> Iterator[pa.RecordBatch]:
-        """Blocks of about `rows` rows of the chosen `columns`, in file order; unreadable rows go to `skipped`."""
+        """Yield blocks of about `rows` rows of `columns` in file order; unreadable rows are added to `skipped`."""
 
 
 class TypedFile(ColumnFile):
@@ -95,7 +96,7 @@ class TypedFile(ColumnFile):
         return pa.schema([self.schema.field(name) for name in columns])
 
     def blocks(self, columns: Sequence[str], rows: int, skipped: Skipped) -> Iterator[pa.RecordBatch]:
-        # `rows` is ignored: decoding fewer rows at a time costs up to twice as much a row.
+        # `rows` is ignored, because decoding fewer rows at a time takes up to twice as long for each row.
         return self._read(columns, max(1, min(_DECODED_ROWS, _DECODED_BYTES // (8 * len(columns)))))
 
     @staticmethod
@@ -106,4 +107,4 @@ class TypedFile(ColumnFile):
 
     @abstractmethod
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Rows of `columns` in file order, at most `rows` at a time."""
+        """Yield blocks of at most `rows` rows of `columns`, in file order."""

@@ -18,7 +18,7 @@ from phimap.io.table import Table
 
 
 class ColumnTable(Table):
-    """Rows of the columns of a file, which are all numeric by the schema.
+    """Rows of a file whose chosen feature columns are all numeric by the schema.
 
     Columns of untyped files are float64, since later rows may hold fractions, or numbers where the first rows had no
     values.
@@ -38,7 +38,7 @@ class ColumnTable(Table):
             )
         types = {name: file.schema.field(name).type for name in (*selection.features, *selection.targets)}
         for name in selection.features:
-            # The user may declare a text column numeric: its other cells are missing.
+            # The user may declare a text column numeric; its non-numeric cells are then missing.
             are_read = source.types.get(name) == "number" and is_text(value_type(types[name]))
             if not is_number(types[name], file) and not are_read:
                 _refuse(file, name)
@@ -73,12 +73,12 @@ def holds_numbers(source: TableSource, file: ColumnFile) -> bool:
 
 
 def is_number(kind: pa.DataType, file: ColumnFile) -> bool:
-    """Whether a column of `file` is numeric, or may become so because its first rows are empty."""
+    """Whether a column of `file` is numeric, or may be numeric because its first rows are empty."""
     return is_numeric(value_type(kind)) or (pa.types.is_null(kind) and file.types_by_look)
 
 
 def _target_type(file: ColumnFile, name: str, are_labels: bool, *, several: bool) -> pa.DataType:
-    """The type in which a target is read; raises if it holds neither numbers nor labels."""
+    """The type in which a target is read; raises if the target holds neither numbers nor labels."""
     kind = file.schema.field(name).type
     plain = value_type(kind)
     if not is_number(kind, file) and several:

@@ -11,10 +11,10 @@ from typing import NoReturn
 from phimap._files import DataError, OverBudgetError
 from phimap.config import memory_budget, size_text
 
-# Bytes that a column takes besides its numbers: its name, its position, and its statistics in a fit. A table of 10^6
-# columns took 446 MB.
+# Bytes that a column takes in addition to its numbers, for its name, its position, and its statistics in a fit. A table
+# of 10^6 columns took 446 MB.
 _COLUMN_BYTES = 450
-# Number of columns that a message lists: wide tables have thousands.
+# Largest number of columns that a message lists; wide tables have thousands.
 _LISTED = 20
 
 
@@ -34,14 +34,14 @@ class Selection:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Names of the target columns, which may be none."""
+        """Names of the target columns; empty without a target."""
         if self.target_name is None:
             return ()
         return (self.target_name,) if isinstance(self.target_name, str) else self.target_name
 
 
 def check_row(where: str, width: int, itemsize: int, remedy: str) -> None:
-    """Refuse a table if the byte budget cannot hold one of its rows and the names of its columns."""
+    """Raise if one row of a table and the names of its columns exceed the byte budget."""
     budget = memory_budget()
     if width * max(itemsize, _COLUMN_BYTES) > budget:
         raise OverBudgetError(
@@ -51,7 +51,7 @@ def check_row(where: str, width: int, itemsize: int, remedy: str) -> None:
 
 
 def numbered_names(n_columns: int) -> tuple[str, ...]:
-    """Names for columns that have none: ``c0, c1, ...``."""
+    """The names ``c0, c1, ...`` for columns without names."""
     return tuple(f"c{j}" for j in range(n_columns))
 
 
@@ -66,7 +66,7 @@ def select_columns(
 ) -> Selection:
     """Resolve `target`, `columns` and `drop` against the table's `names`; `hidden` columns are used only if named.
 
-    Several columns may be unnamed: their name is empty text.
+    Several columns may be unnamed; then their name is empty text.
     """
     repeated = [name for name, count in Counter(names).items() if count > 1 and name]
     if repeated:
@@ -109,7 +109,7 @@ def select_columns(
 
 
 def closest_first(wanted: str, names: Sequence[str]) -> str:
-    """The `names`, the most similar to `wanted` first, as text."""
+    """List the `names` as text, beginning with the names most similar to `wanted`."""
     likeness = {name: difflib.SequenceMatcher(None, wanted.lower(), name.lower()).ratio() for name in names}
     ordered = sorted(enumerate(names), key=lambda place_and_name: -likeness[place_and_name[1]])
     shown = [repr(name) if name else f"position {place} (without a name)" for place, name in ordered[:_LISTED]]
@@ -118,7 +118,7 @@ def closest_first(wanted: str, names: Sequence[str]) -> str:
 
 
 def _resolve(where: str, names: Sequence[str], known: set[str], wanted: str | int, word: str) -> str:
-    """The name of the column called `wanted`, or of the column at this position if no column has the name."""
+    """The name of the column called `wanted`; if there is none, the name of the column at position `wanted`."""
     text = str(wanted)
     if text in known:
         return text

@@ -1,4 +1,4 @@
-"""Text tables, plain or compressed, parsed by pyarrow in a stream of blocks."""
+"""Text tables, plain or compressed, which pyarrow parses block by block."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from phimap.io.dialect import Dialect, recognise
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource
 
-# Arrow needs whole rows within a block. A block therefore has at least 16 times the length of the longest of the first
-# rows, and at least 1 MB, Arrow's default.
+# Arrow needs whole rows within a block. A block is therefore at least 16 times as long as the longest of the first
+# rows, and at least as long as Arrow's default of 1 MB.
 _BLOCK_BYTES = 2**20
 _BLOCK_ROWS = 16
 _HEAD_BYTES = 2**16
-# Longest row that is accepted in the first lines, and largest block, as Arrow counts in 32 bits; both in bytes.
+# Bytes of the longest row that is accepted among the first lines, and of the largest block. Arrow counts bytes in 32
+# bits.
 _LONGEST_ROW, _LARGEST_BLOCK = 2**28, 2**30
 # Bytes of memory for each byte of a row while it is parsed.
 _ROW_EXPANSION = 16
@@ -43,7 +44,7 @@ class CellError(SchemaError):
     Attributes
     ----------
     column, value : str
-        Name of the column, and text of the cell.
+        Name of the column, and text of the cell that cannot be read.
     """
 
     def __init__(self, message: str, column: str, value: str) -> None:
@@ -74,7 +75,7 @@ class CsvFile:
         self.dialect: Dialect = recognise(self.where, head, whole=whole, encoding=encoding)
         self._read = arrow_csv.ReadOptions(
             block_size=min(max(_BLOCK_BYTES, _BLOCK_ROWS * max(map(len, head.splitlines()))), _LARGEST_BLOCK),
-            # With one parsing thread rows can be numbered in messages; it is as fast, as parsing is serial anyway.
+            # With a single thread, messages can state row numbers. It is as fast, because parsing is serial anyway.
             use_threads=False,
             column_names=list(self.dialect.names),
             skip_rows=self.dialect.lines_before,
@@ -84,9 +85,10 @@ class CsvFile:
     def blocks(
         self, columns: Sequence[str], types: Mapping[str, pa.DataType], skipped: Skipped | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Blocks of the chosen `columns`, or of all if there are none; types missing in `types` are inferred.
+        """Yield blocks of the chosen `columns`, or of all columns if `columns` is empty.
 
-        Rows of another width are recorded in `skipped`; if it is None, they are an error.
+        Types that `types` does not give are inferred. Rows with too few or too many cells are recorded in `skipped`; if
+        `skipped` is None, they are an error.
         """
         with (
             self._explained(),
@@ -138,7 +140,7 @@ class CsvFile:
         )
 
     def _handler(self, skipped: Skipped | None) -> Callable[[Any], str]:
-        """A function that the parser calls for rows of another width; comments are ignored."""
+        """Return a function that the parser calls for rows with too few or too many cells; it skips comments."""
         n_comments = 0
 
         def handle(row: Any) -> str:
@@ -160,13 +162,13 @@ class CsvFile:
 
     @contextmanager
     def _stream(self) -> Iterator[Any]:
-        """Bytes for the parser; if blanks separate columns, repeated blanks are merged."""
+        """Open the table as bytes for the parser; if blanks separate columns, repeated blanks are merged."""
         with self._raw() as raw:
             yield pa.PythonFile(_Squeezed(raw), mode="r") if self.dialect.squeezed else raw
 
     @contextmanager
     def _raw(self) -> Iterator[Any]:
-        """Uncompressed bytes of the table."""
+        """Open the table as a stream of uncompressed bytes."""
         name = self._path.name.lower()
         if name.endswith(".zip"):
             with open_member(self._path) as member:
@@ -176,7 +178,7 @@ class CsvFile:
                 yield stream
 
     def _read_head(self) -> tuple[bytes, bool]:
-        """The first lines, at least two, and whether they are the whole file."""
+        """Return the first lines, at least two if the file has them, and whether they are the whole file."""
         with self._raw() as stream:
             head = stream.read(_HEAD_BYTES)
             longest = min(_LONGEST_ROW, memory_budget() // _ROW_EXPANSION)
@@ -192,7 +194,7 @@ class CsvFile:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn exceptions of the parser into one-line errors that state place and remedy."""
+        """Turn exceptions of the parser into one-line errors that state the place and the remedy."""
         try:
             with explained_zip(self.where) if self._path.name.lower().endswith(".zip") else nullcontext():
                 yield
@@ -237,7 +239,7 @@ class CsvFile:
         raise DataError(f"{where}: cannot be read as CSV ({one_line(text)}). Check the file.") from None
 
     def _row(self, number: str | None) -> int | str:
-        """The number of a data row, by the number of its line."""
+        """The number of a data row, from the number of its line in the file."""
         return int(number) - self.dialect.lines_before if number else "unknown"
 
 
@@ -252,7 +254,7 @@ class _Squeezed(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """At most `size` bytes, none at the end of the stream."""
+        """Return at most `size` bytes; empty at the end of the stream."""
         while not self._ready:
             piece = self._source.read(_BLOCK_BYTES)
             lines, newline, rest = (self._rest + piece).rpartition(b"\n")

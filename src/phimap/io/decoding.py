@@ -1,4 +1,4 @@
-"""Models from JSON and arrays: only registered classes are created, with values of their declared types."""
+"""Makes models from JSON and arrays. Only registered classes are created, with values of their declared types."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from phimap.kernels import Kernel
 from phimap.packed import PackedArray
 from phimap.records import Record
 
-# Deepest nesting that is accepted; the map of a deep network in a pipeline has about twenty.
+# Largest depth of nesting that is accepted. The map of a deep network in a pipeline is nested about twenty deep.
 _DEEPEST = 100
-# Limits against small files that expand: bytes of text arrays for each character of the description, and bytes that are
-# always allowed. Every item of a text array is as wide as the longest.
+# Limits on the bytes of a text array, because a small file could expand: bytes allowed for each character of the
+# description, and bytes that are always allowed. Every item of a text array is as wide as the longest item.
 _TEXT_BYTES, _TEXT_GRANT = 256, 2**20
-# An array without entries could have any shape; no model has more rows than this.
+# Largest length of an array along any axis; no model has more rows. An array without entries could have any shape.
 _MOST_ROWS = 2**40
-# Bound on the depth, degree and order of a kernel: millions of steps would take years.
+# Largest depth, degree or order of a kernel, because millions of steps would take years.
 _MOST_STEPS = 10_000
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
 _MISSING = object()
@@ -93,7 +93,7 @@ class Decoder:
         return value
 
     def _array(self, node: dict[str, Any]) -> Any:
-        # Each array is used once: a small file with many references to one array could become large in memory.
+        # An array may be used only once, because many references to it could make a small file large in memory.
         array = self._arrays.pop(node["key"], None)
         if array is None:
             raise DataError(f"the array {quoted(node['key'])} is missing, or named twice")

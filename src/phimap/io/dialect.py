@@ -18,11 +18,11 @@ from phimap.io.columns import numbered_names
 
 # Number of rows that are parsed to detect the dialect.
 _ROWS = 200
-# Separators in order of preference if several fit: commas and spaces also occur within cells.
+# Separators. If several fit equally well, the first is chosen, because commas and spaces also occur within cells.
 _SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "vertical bars", ",": "commas", " ": "spaces"}
-# A separator fits if more than this share of the rows have the same number of cells.
+# A separator fits if the share of rows with the same number of cells is larger than this.
 _ALIKE = 0.5
-# Lines of one cell above a table of at least this many columns are its title.
+# Least number of columns of a table for which lines of one cell above it are taken as its title.
 _LEAST_BELOW_TITLES = 3
 _ENCODINGS = {"utf-8": "UTF-8", "utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "latin-1": "Latin-1"}
 _COMMA_NUMBER = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
@@ -41,11 +41,11 @@ class Dialect:
     names : tuple of str
         Names of the columns: the header without surrounding blanks, or ``c0, c1, ...``.
     lines_before : int
-        Number of lines before the data: comments, titles, header.
+        Number of lines before the data, which are comments, titles and the header.
     separator, decimal, quote, encoding : str
     has_header : bool
     squeezed : bool
-        Whether runs of several blanks separate columns.
+        Whether columns are separated by runs of several blanks.
     """
 
     names: tuple[str, ...]
@@ -59,7 +59,7 @@ class Dialect:
 
     @property
     def notes(self) -> list[str]:
-        """Differences from a UTF-8 table with commas, decimal points and a header, in a user's words."""
+        """The differences from a UTF-8 table with commas, decimal points and a header, in words for users."""
         found = []
         if self.separator != ",":
             found.append(f"separated by {_SEPARATORS[self.separator]}")
@@ -79,7 +79,7 @@ class Dialect:
 def recognise(where: str, head: bytes, *, whole: bool, encoding: str | None = None) -> Dialect:
     """Detect the dialect of a file from its `head`, which may end within a row unless it is the `whole` file.
 
-    The `encoding` is detected, too, unless it is given.
+    The encoding is also detected, unless `encoding` is given.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def recognise(where: str, head: bytes, *, whole: bool, encoding: str | None = No
 
 
 class _Row(NamedTuple):
-    """Cells of a row, and the numbers of lines before it and up to its end."""
+    """The cells of a row, the number of lines before the row, and the number of lines up to its end."""
 
     cells: list[str]
     start: int
@@ -131,7 +131,7 @@ class _Row(NamedTuple):
 def _encoding(head: bytes, *, whole: bool) -> str:
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    # Most characters are ASCII, for which every other byte in UTF-16 is zero.
+    # Most characters are ASCII, and in UTF-16 one of the two bytes of an ASCII character is zero.
     for start, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
         if len(head) > 1 and head[start::2].count(0) > _ALIKE * len(head) / 2:
             return encoding
@@ -147,7 +147,7 @@ def _content(line: str) -> str:
 
 
 def _leading_comments(lines: Sequence[str]) -> list[str]:
-    """Lines before header and data: comments, blank lines, and Excel's line ``sep=``."""
+    """The lines before the header and the data: comments, blank lines, and Excel's line ``sep=``."""
     return list(takewhile(lambda line: not line.strip() or _COMMENT.match(line), lines))
 
 
@@ -162,7 +162,7 @@ def _parse(body: Sequence[str], separator: str, quote: str) -> list[_Row]:
     lines = (line.strip(" \r\n") if blanks else line for line in body)
     reader = csv.reader(lines, delimiter=separator, quotechar=quote, skipinitialspace=blanks)
     rows, start = [], 0
-    # The csv module refuses very long cells, which the parser of the whole file accepts.
+    # The csv module refuses very long cells, but the parser that reads the whole file accepts them.
     with suppress(csv.Error):
         for cells in reader:
             if cells:
@@ -181,12 +181,12 @@ def _without_titles(rows: list[_Row]) -> list[_Row]:
 
 
 def _common_width(rows: Sequence[_Row]) -> int:
-    """The most frequent number of cells in a row; the first among ties."""
+    """The most frequent number of cells in a row; if several are as frequent, the first of them."""
     return Counter(len(row.cells) for row in rows).most_common(1)[0][0] if rows else 0
 
 
 def _choose_separator(body: Sequence[str], quote: str) -> str:
-    """The separator that gives most rows the same number of cells; a comma if none does."""
+    """The separator for which the most rows have the same number of cells; a comma if no separator fits."""
     best, most = ",", _ALIKE
     for separator in _SEPARATORS:
         rows = _without_titles(_parse(body, separator, quote))
@@ -203,7 +203,7 @@ def _choose_separator(body: Sequence[str], quote: str) -> str:
 def _names(
     rows: Sequence[_Row], comments: Sequence[str], separator: str, quote: str
 ) -> tuple[tuple[str, ...], bool, bool]:
-    """Names of the columns, whether the file has them, and whether they are in the last comment."""
+    """Return the names of the columns, whether the file states them, and whether it does so in the last comment."""
     first, below = rows[0].cells, [row.cells for row in rows[1:]]
     if _is_data(first, below, separator):
         if comments and (named := _parse([comments[-1].lstrip("# ")], separator, quote)):
@@ -223,7 +223,7 @@ def _names(
 
 
 def _is_data(first: Sequence[str], below: Sequence[Sequence[str]], separator: str) -> bool:
-    """Whether the first line is data: only numbers, or numbers and a text that occurs again in its column."""
+    """Whether the first line is data: only numbers, or numbers and a text that occurs again below in its column."""
     filled = [cell.strip() for cell in first if cell.strip()]
     numbers = [_is_number(cell, separator) for cell in filled]
     if filled and all(numbers):
@@ -247,7 +247,7 @@ def _is_number(cell: str, separator: str) -> bool:
 
 
 def _decimal(cells: Sequence[str], separator: str) -> str:
-    """The decimal mark: a comma if more cells are numbers with commas than with points."""
+    """The decimal mark: a comma if more cells are numbers with a comma than numbers with a point."""
     if separator == ",":
         return "."
     commas = sum(bool(_COMMA_NUMBER.fullmatch(cell.strip())) for cell in cells)

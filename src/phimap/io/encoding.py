@@ -15,9 +15,9 @@ from phimap.io.pipelines import TRANSFORMERS, fitted_state
 from phimap.packed import PackedArray
 from phimap.records import NOT_SAVED, Record
 
-# Packages whose public classes a file may name; reading a file imports and calls nothing else.
+# Packages whose public classes a file may name. Reading a file imports and calls no other classes.
 _FAMILIES = ("kernels", "projections", "sketches", "features", "learn", "tables")
-# Random generators are not written: the fitted records hold the numbers drawn.
+# Random generators are not written, because the fitted records already hold the numbers that were drawn.
 _SPENT = (np.random.Generator, np.random.RandomState)
 
 
@@ -32,7 +32,7 @@ def public_classes() -> dict[str, type]:
 
 
 class Encoder:
-    """Turns values into JSON; arrays are collected by their paths."""
+    """Turns values into JSON. Arrays are collected in a dictionary by their paths."""
 
     def __init__(self, arrays: dict[str, np.ndarray], skipped: tuple[str, ...]):
         self._arrays = arrays

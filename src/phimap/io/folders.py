@@ -1,4 +1,4 @@
-"""The files that a path stands for: one file, a folder of images, or the parts of a table."""
+"""The files to which a path refers: one file, a folder of images, or the parts of a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phimap.io.archive import stored_name
 from phimap.io.formats import ARRAYS, IMAGES, TABLES, Format, format_of, unpacked
 from phimap.io.source import check_file
 
-# In a folder with other tables, files with these suffixes are notes and licences.
+# Suffixes of files that are notes or licences if the folder also has other tables.
 _PROSE = (".txt", ".dat", ".data")
 _WILD = "*?["
 
@@ -55,7 +55,7 @@ def is_image_folder(path: Path) -> bool:
 def parts_of(path: Path) -> tuple[Path, ...] | None:
     """The sorted files of one format that are the parts of a table; None if `path` is one file.
 
-    In folders, names that begin with a dot or an underscore are ignored, as other programs use them.
+    In folders, names that begin with a dot or an underscore are ignored, because other programs use such names.
     """
     if path.is_dir():
         files = [path / name for name in _tables_among(files_below(path))]
@@ -82,7 +82,7 @@ def parts_of(path: Path) -> tuple[Path, ...] | None:
 
 
 def fixed_folder(path: Path) -> Path:
-    """The folder that holds all parts of a table: `path` itself, or the folders of a pattern before its wildcards."""
+    """The folder that holds all parts of a table: `path` itself, or the part of a pattern before the first wildcard."""
     if path.is_dir():
         return path
     plain: list[str] = []
@@ -94,9 +94,9 @@ def fixed_folder(path: Path) -> Path:
 
 
 def files_below(folder: Path) -> list[str]:
-    """Relative paths of all files below a folder, sorted folder by folder, without hidden ones.
+    """Relative paths of all files below a folder except hidden files, sorted folder by folder.
 
-    Links to folders are refused, since they may form cycles.
+    Links to folders are refused, because they may form cycles.
     """
     found: list[tuple[str, ...]] = []
     for place, folders, files in os.walk(folder, onerror=_refuse_folder):
@@ -111,7 +111,7 @@ def files_below(folder: Path) -> list[str]:
 
 
 def _tables_among(names: list[str]) -> list[str]:
-    """Names of tables; files with the suffixes in `_PROSE` only if there are no others."""
+    """The names of tables. Files with the suffixes in `_PROSE` count only if there are no other tables or images."""
     tables = [
         name
         for name in names

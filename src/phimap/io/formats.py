@@ -1,4 +1,4 @@
-"""The file formats that are read: one line for each, with its suffixes and its reader."""
+"""The file formats that can be read. Each format has one line with its suffixes and its reader."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Format:
         return getattr(import_module(f"phimap.io.{module}"), name)(source)
 
 
-#: Arrays are read as rows, not as columns with names and types.
+#: The format of arrays, which are read as rows, not as columns with names and types.
 ARRAYS = Format("arrays", (".npy", ".npz"), "npy:ArrayTable")
 FORMATS = (
     Format("text tables", (".csv", ".tsv", ".tab", ".txt", ".dat", ".data"), "text_columns:TextColumns", is_text=True),
@@ -45,7 +45,7 @@ FORMATS = (
 )
 #: Suffixes of all formats.
 TABLES = tuple(suffix for one in FORMATS for suffix in one.suffixes)
-#: Suffixes of images, whatever the files hold.
+#: Suffixes of images; the content of the files is not checked.
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff", ".webp")
 _PACKED = (".gz", ".zip")
 

@@ -22,7 +22,7 @@ _CELL_BYTES = 32
 
 
 class Frame(Rows):
-    """Rows of a file as batches ``(columns, y)``, the columns an Arrow table; made by `open_frame`.
+    """Rows of a file as batches ``(columns, y)``, where ``columns`` is an Arrow table; made by `open_frame`.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Frame(Rows):
         self.schema = schema
 
     def _finish_block(self, X: pa.Table, numbers: np.ndarray) -> tuple[pa.Table, np.ndarray | None]:
-        """The columns unchanged; infinite numbers are refused."""
+        """Return the columns unchanged; raise if a number is infinite."""
         for field in X.schema:
             if pa.types.is_floating(field.type):
                 cells = X.column(field.name).to_numpy()
@@ -108,7 +108,7 @@ class ArrayFrame(Frame):
 
 
 def _checked_kinds(where: str, kinds: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
-    """The kinds that the user gives to columns, checked."""
+    """Check the kinds that the user gives to columns, and return them."""
     for name, kind in kinds.items():
         if name not in names:
             raise DataError(f"{where}: `types` names a column {name!r}, which there is not. Check its spelling.")
@@ -118,7 +118,7 @@ def _checked_kinds(where: str, kinds: Mapping[str, str], names: Sequence[str]) -
 
 
 def _check_feature(where: str, field: pa.Field) -> None:
-    """Refuse columns of lists and records."""
+    """Raise if a column holds lists or records."""
     if pa.types.is_nested(field.type):
         raise DataError(
             f"{where}: column {field.name!r} holds {in_words(field.type)}, not single values. Leave it out with "
@@ -127,7 +127,7 @@ def _check_feature(where: str, field: pa.Field) -> None:
 
 
 def _checked_target(where: str, field: pa.Field) -> str:
-    """Kind of the targets: ``"i"`` for whole numbers, ``"b"`` for Booleans, else empty; refuses dates and lists."""
+    """Return ``"i"`` for whole numbers, ``"b"`` for Booleans, else empty text; refuse targets of dates or lists."""
     kind = value_type(field.type)
     if pa.types.is_null(kind):
         raise DataError(f"{where}: target column {field.name!r} has no values. Choose another target.")

@@ -21,11 +21,12 @@ from phimap.io.table import Table
 #: Name of the target: the class of an image is the name of its subfolder.
 LABEL = "class"
 
-# Formats that may be decoded, whatever the suffix of a file; none of them contains programs.
+# Formats that are decoded, whatever the suffix of the file is. None of these formats can contain programs.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 _GREY = ("1", "L", "LA", "La", "I;16", "I;16B", "I;16L", "I;16N")
 _TOO_DEEP = ("I", "F")
-# Bytes of images that are decoded at a time: small, as the block is held besides the batch.
+# Largest number of bytes of images that are decoded at a time. It is small because memory holds the decoded block in
+# addition to the batch.
 _BLOCK_BYTES = 2**24
 
 
@@ -34,10 +35,10 @@ class UnreadableImageError(DataError):
 
 
 class ImageTable(Table):
-    """Images below a folder in the order of their sorted paths, all of one shape (h, w, c) and in bytes.
+    """Images below a folder in the order of their sorted paths, all of one shape (h, w, c), with values in bytes.
 
     With the target ``"class"`` the folder must contain one subfolder for each class, and no images outside of them. If
-    bad rows are skipped, so are unreadable images, and coloured images among grey ones.
+    bad rows are skipped, unreadable images and coloured images among grey images are skipped, too.
     """
 
     _unusable = "being damaged or of another kind"
@@ -77,7 +78,7 @@ class ImageTable(Table):
             yield X, None if self._labels is None else self._labels[part]
 
     def _pixels_of(self, place: int) -> np.ndarray:
-        """Pixels of an image as a vector; zeros for an image that is left out."""
+        """Return the pixels of an image as a vector; zeros if the image is left out."""
         try:
             return self._decoded(self._names[place], self.sample_shape).reshape(-1)
         except UnreadableImageError:
@@ -92,7 +93,7 @@ class ImageTable(Table):
         return X, ~bad if bad.any() else usable
 
     def _first(self, *, skip: bool) -> np.ndarray:
-        """Pixels of the first image, or with `skip` of the first readable one."""
+        """Return the pixels of the first image; with `skip`, those of the first readable image."""
         for name in self._names:
             try:
                 return self._decoded(name)
@@ -102,7 +103,7 @@ class ImageTable(Table):
         raise DataError(f"{self._folder}: none of its {len(self._names):,} images can be read. Save them again.")
 
     def _decoded(self, name: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
-        """Pixels (h, w, c) of an image, in bytes; raises unless the shape is `shape`, if given."""
+        """Return the pixels (h, w, c) of an image in bytes; raise if the image has another shape than `shape`."""
         file = self._folder / name
         image = _upright(file, self._size)
         if image.mode in _TOO_DEEP:
@@ -134,7 +135,7 @@ def _image_names(folder: Path) -> tuple[str, ...]:
 
 
 def _labels(folder: Path, names: Sequence[str]) -> np.ndarray:
-    """The class of each image: the first folder of its path."""
+    """The class of each image, which is the first folder of its path."""
     loose = next((name for name in names if "/" not in name), None)
     if loose is not None:
         raise DataError(f"{folder / loose}: lies in no class folder. Give each class a folder: CLASS/{loose}.")
@@ -147,7 +148,7 @@ def _labels(folder: Path, names: Sequence[str]) -> np.ndarray:
 
 
 def _upright(file: Path, size: tuple[int, int] | None) -> Any:
-    """A decoded image, rotated upright by the orientation stored in the file; a damaged file raises a one-line error.
+    """Decode an image, and rotate it upright by the orientation in the file; a damaged file raises a one-line error.
 
     Large photographs are decoded at a lower resolution if `size` (h, w) is small.
     """
@@ -179,7 +180,7 @@ def _upright(file: Path, size: tuple[int, int] | None) -> Any:
 
 
 def _pixels(image: Any, channels: int, size: tuple[int, int] | None) -> np.ndarray:
-    """Grey values (h, w, 1) or colours (h, w, 3) of an image in bytes; transparent parts become white."""
+    """Convert an image to grey values (h, w, 1) or colours (h, w, 3) in bytes; transparent parts become white."""
     from PIL import Image
 
     if image.mode.startswith("I;16"):

@@ -15,14 +15,14 @@ from phimap.io.archive import explained_zip, open_member
 from phimap.io.column_file import TypedFile
 from phimap.io.source import TableSource
 
-# Ratio of the memory of Python objects to the bytes of the text.
+# Ratio of the bytes of the Python objects in memory to the bytes of the text.
 _EXPANSION = 12
 
 
 class JsonColumns(TypedFile):
     """Columns of JSON records. A key that a record lacks is a missing cell; lists and objects become text.
 
-    The columns stay in memory, except those of one of several parts of a table, which are read again in each pass.
+    The columns stay in memory, unless the file is one of several parts of a table. Each pass then reads the file again.
     """
 
     def __init__(self, source: TableSource) -> None:
@@ -72,7 +72,7 @@ def _read_text(where: str, path: Path) -> str:
 
 
 def _records(where: str, text: str) -> list[dict[str, Any]]:
-    """The records of a text: objects of an array, or one on each line."""
+    """The records of a text, which are the objects of an array or one object on each line."""
     try:
         found = json.loads(text) if text.lstrip().startswith("[") else _lines(text)
     except RecursionError:
@@ -105,7 +105,7 @@ def _lines(text: str) -> list[Any]:
 
 
 def _column(values: list[Any]) -> pa.Array:
-    """A column of Booleans or numbers if all `values` are, else of text."""
+    """A column of Booleans or of numbers if all `values` are of this type, else a column of text."""
     kinds = {type(value) for value in values if value is not None}
     if kinds <= {bool}:
         return pa.array(values, type=pa.bool_() if kinds else pa.null())

@@ -21,18 +21,18 @@ RECORDS: dict[str, str] = {
     "SignProductsRecord": "MaclaurinRecord",
     "SpectralProductsRecord": "ComplexToRealRecord",
 }
-#: For a current record class, names of its fields in older files and their current names.
+#: For each current record class, the names of its fields in older files and their current names.
 FIELDS: dict[str, dict[str, str]] = {
     "SeriesTerm": {"deviation": "orthogonal"},
 }
-#: For a removed record class, a function from its fields to the name and fields of a current class.
+#: For each removed record class, a function that converts its fields to the name and fields of a current class.
 CONVERTED: dict[str, Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]] = {}
-#: Names of estimators' attributes in older files, and their current names.
+#: Names of attributes of estimators in older files, and their current names.
 ATTRIBUTES: dict[str, str] = {"_far": "_outlying"}
 
 
 def current_record(name: str, values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The current class name and fields for a record of a model file."""
+    """Convert the class name and the fields of a record in a model file to the current ones."""
     if name in CONVERTED:
         name, values = CONVERTED[name](values)
     name = RECORDS.get(name, name)
@@ -41,7 +41,7 @@ def current_record(name: str, values: dict[str, Any]) -> tuple[str, dict[str, An
 
 
 def current_state(estimator: str, state: dict[str, Any]) -> dict[str, Any]:
-    """The current attributes for the attributes of an estimator, with this class name, in a model file."""
+    """Convert the attributes `state` of an estimator in a model file to current ones; `estimator` is its class name."""
     state = {ATTRIBUTES.get(name, name): value for name, value in state.items()}
     if "statistics_" in state:
         state["solver_"] = _ridge_solver(state.pop("statistics_"), state.pop("_dual_rows", None))
@@ -53,7 +53,7 @@ def current_state(estimator: str, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _learner(estimator: str, state: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of a learner from files up to version 0.2, as a fitted model and a training state."""
+    """Convert the attributes of a learner in files up to version 0.2 to a fitted model and a training state."""
     inputs, targets = _inputs(estimator, state), _targets(state)
     scaling: Any = state.pop("scaling_")
     mapped = _record(
@@ -81,7 +81,7 @@ _STATE = {"sums": "solver_", "sample": "_sample", "extreme": "_outlying", "origi
 
 
 def _stochastic_learner(estimator: str, state: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of a doubly stochastic learner from files up to version 0.2, as a model and a preconditioner."""
+    """Convert attributes of a doubly stochastic learner in files up to version 0.2 to a model and a preconditioner."""
     inputs, targets = _inputs(estimator, state), _targets(state)
     names = ("scaling", "blocks", "n_samples_seen", "weight_seen", "n_steps")
     parts = {name: state.pop(f"{name}_") for name in names}
@@ -117,13 +117,13 @@ def _targets(state: dict[str, Any]) -> Record:
 
 
 def _record(name: str, **values: Any) -> Record:
-    """A current record, checked like one from a file."""
+    """Make a current record, and check it like a record from a file."""
     record = Record.registry[name](**values)
     check_record(record)
     return record
 
 
 def _ridge_solver(statistics: Any, rows: Any) -> Record:
-    """The ridge solver from the sums of a learner, or, in dual form, from the features and targets of its rows."""
+    """Make a ridge solver from the sums of a learner or, in dual form, from the features and targets of its rows."""
     solver: Any = Record.registry["RidgeSolver"]
     return solver(None, (rows,), len(rows[1])) if statistics is None else solver(statistics)

@@ -1,4 +1,4 @@
-"""Text in the format of libsvm, ``label index:value index:value ...``, read in ranges of bytes as dense columns."""
+"""Text in the format of libsvm, ``label index:value index:value ...``. Ranges of bytes are read as dense columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phimap.io.column_file import TypedFile
 from phimap.io.columns import check_row
 from phimap.io.source import TableSource
 
-# Bytes of text that are parsed at a time, and the ratio of memory to text.
+# Bytes of text that are parsed at a time, and ratio of the bytes of memory to the bytes of text.
 _RANGE = 2**22
 _EXPANSION = 8
 _MOST_COLUMNS = 2**31 - 1
@@ -29,7 +29,7 @@ _NAME = re.compile(r"f(0|[1-9]\d{0,9})")
 class LibsvmColumns(TypedFile):
     """Columns ``label`` and ``f1, f2, ...``, with ``f0`` if an index is 0; cells that a row omits are 0.
 
-    Columns above the largest index of the file exist if the user selects them, for example for a model's columns.
+    The user may select columns above the largest index of the file, for example all columns of a model; they hold 0.
     """
 
     kind = "libsvm"
@@ -68,7 +68,7 @@ class LibsvmColumns(TypedFile):
                     )
 
     def _ranges(self) -> Iterator[tuple[Any, np.ndarray]]:
-        """Rows (CSR) and labels of each range of the file; columns are counted from 0."""
+        """Yield the rows (CSR) and labels of each range of the file; columns are counted from 0."""
         size = self._path.stat().st_size
         with open(self._path, "rb") as stream:
             for start in range(0, size, _RANGE):
@@ -78,7 +78,7 @@ class LibsvmColumns(TypedFile):
 
 
 def _parsed(stream: BinaryIO, start: int) -> tuple[Any, np.ndarray]:
-    """The rows whose lines begin in the range from `start` on, with as many columns as their largest index needs."""
+    """Return the rows (CSR) and labels of the lines that begin in the range at byte `start`."""
     given: dict[str, Any] = {"zero_based": True, "n_features": _MOST_COLUMNS, "offset": start, "length": _RANGE}
     X, y = load_svmlight_file(stream, dtype=np.float64, **given)
     width = int(X.indices.max()) + 1 if X.nnz else 0
@@ -86,7 +86,7 @@ def _parsed(stream: BinaryIO, start: int) -> tuple[Any, np.ndarray]:
 
 
 def _columns(X: Any, places: np.ndarray) -> np.ndarray:
-    """The columns of `X` (r, d) at `places` (k,), as rows (k, r); columns beyond d are 0."""
+    """The columns `places` (k,) of `X` (r, d), as the rows of an array (k, r); columns beyond d are 0."""
     out = np.zeros((places.size, X.shape[0]))
     there = places < X.shape[1]
     out[there] = X[:, places[there]].T.toarray()
@@ -94,13 +94,13 @@ def _columns(X: Any, places: np.ndarray) -> np.ndarray:
 
 
 def _check_lines(source: TableSource) -> None:
-    """Refuse a line that exceeds the byte budget, before the whole line is read."""
+    """Raise if a line is too long for the byte budget, before the whole line is read."""
     limit = memory_budget() // _EXPANSION
     length = 0
     with open(source.path, "rb") as stream:
         while block := stream.read(_RANGE):
             first, last = block.find(b"\n"), block.rfind(b"\n")
-            # Lines within a block are shorter than the block.
+            # Lines that lie within one block are short enough.
             if length + (len(block) if first < 0 else first) > limit:
                 raise OverBudgetError(
                     f"{source.where}: has a line of more than {size_text(limit)}. Check the file, or raise "

@@ -1,4 +1,4 @@
-"""Model files: safetensors with a JSON description, without pickle, checked on load, and written atomically."""
+"""Model files: safetensors with a JSON description, without pickle. They are written atomically and checked on load."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from phimap.io.tensors import checksum, write_tensors
 from phimap.io.trial import check_model
 
 _FORMAT = "phimap-model-1"
-# A file that is not a model may seem to declare a header of any length.
+# Largest header in bytes, because a file that is not a model may seem to declare a header of any length.
 _LONGEST_HEADER = 2**26
 
 
@@ -45,7 +45,7 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
     sklearn.exceptions.NotFittedError
         If the model is not fitted.
     TypeError
-        If it is not of this package, or a step is of another class; the message names the step.
+        If the model is not of this package, or a step is of a class not listed above; the message names the step.
     OSError
         If the file cannot be written; an existing file is then unchanged, and no partial file is left.
 
@@ -76,8 +76,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
         )
     check_is_fitted(model)
     arrays: dict[str, np.ndarray] = {}
-    # Left out: the factor for standard deviations, which follows from the statistics; the rows kept by an encoder,
-    # which are large; and times and memory, which differ between runs, so that equal models have equal files.
+    # Three attributes are always left out: the factor for standard deviations, which follows from the statistics; the
+    # statistics of an encoder, which are large; and times and memory, so that equal models have equal files.
     skipped = ("_deviations", "_pass", "stages_", *(() if statistics else ("_state", "_preconditioner")))
     tree = Encoder(arrays, skipped).encode(model, "model")
     text = json.dumps(tree, separators=(",", ":"))
@@ -107,8 +107,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     FileNotFoundError
         If there is no such file.
     DataError
-        If it is not a model file, is truncated or damaged, was written by a later version of the format, or is larger
-        than the byte budget.
+        If the file is not a model file, is truncated or damaged, has a later version of the format, or is larger than
+        the byte budget.
 
     Notes
     -----
@@ -132,7 +132,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a file declares itself a model, of any version; damaged models count."""
+    """Whether a file declares that it is a model of any version, even if it is damaged."""
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = file.read(min(length, _LONGEST_HEADER))

@@ -26,7 +26,8 @@ _HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.
 }
 _KINDS = {"O": "pickled objects, which are never loaded", "V": "records", "c": "complex numbers", "M": "dates"}
 _KIND = "NumPy"
-# Bytes that are decoded at a time: small, as the block is held besides the batch.
+# Largest number of bytes that are decoded at a time. It is small because memory holds the decoded block in addition to
+# the batch.
 _BLOCK_BYTES = 2**24
 
 
@@ -34,7 +35,7 @@ _BLOCK_BYTES = 2**24
 class StoredArray:
     """An array on disk: its file and its header.
 
-    `member` is its name inside an archive, None for an NPY file; `shape` is (n, ...).
+    `member` is the name of the array inside an archive, or None for an NPY file. `shape` is (n, ...).
     """
 
     path: Path
@@ -49,11 +50,11 @@ class StoredArray:
         return f"{self.path}:{self.member}" if self.member else str(self.path)
 
     def blocks(self, rows: int) -> Iterator[np.ndarray]:
-        """Consecutive blocks (rows, ...) of the array, the last one shorter."""
+        """Yield consecutive blocks (rows, ...) of the array; the last block may be shorter."""
         starts = range(0, self.shape[0], rows)
         if self.member is None:
             for start in starts:
-                # Each block has its own memory map, so that its pages are released with it.
+                # Each block has its own memory map, so that the mapped pages are released together with the block.
                 with explained_damage(self.where, _KIND):
                     mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
                 yield np.asarray(mapped[start : start + rows])
@@ -71,7 +72,7 @@ class StoredArray:
                     yield content.view(self.dtype).reshape(shape)
 
     def _whole(self) -> np.ndarray:
-        """A member of an archive in Fortran order, loaded as a whole because its rows are not contiguous."""
+        """Load a member of an archive in Fortran order as a whole, because its rows are not contiguous."""
         n_bytes, budget = prod(self.shape) * self.dtype.itemsize, memory_budget()
         if n_bytes > budget:
             raise DataError(
@@ -141,14 +142,14 @@ class ArrayTable(Table):
             yield (X if self._features is None else X[:, self._features]), y
 
     def _label_block(self, block: np.ndarray) -> np.ndarray:
-        """Rows of a stored target: (r,), or (r, t) in float64."""
+        """Convert rows of a stored target to shape (r,), or to shape (r, t) in float64."""
         if block.ndim == 2 and block.shape[1] > 1:
             return block.astype(np.float64)
         return _numeric_or_label(block.reshape(len(block)).copy(), self._where)
 
 
 def _stored_target(target: Any, path: Path, keys: tuple[str, ...]) -> StoredArray | None:
-    """The array called `target`, in the same archive or in another file; None if `target` is a column."""
+    """The array that `target` names, in the same archive or in another file; None if `target` is a column."""
     if not isinstance(target, str):
         return None
     if target in keys:
@@ -165,7 +166,7 @@ def _stored_target(target: Any, path: Path, keys: tuple[str, ...]) -> StoredArra
 
 
 def _check_labels(labels: StoredArray, data: StoredArray) -> None:
-    """Refuse a stored target that does not fit the rows of `data`."""
+    """Raise if a stored target does not fit the rows of `data`."""
     shape = labels.shape
     if len(shape) not in (1, 2) or shape[0] != data.shape[0] or 0 in shape:
         raise DataError(
@@ -192,7 +193,7 @@ def _keys(path: Path) -> tuple[str, ...]:
 
 
 def _default_key(path: Path, member: str | None, keys: tuple[str, ...]) -> str:
-    """The key `member` if it is given, else X, else the key of the only array with two or more dimensions."""
+    """The key `member` if it is given, else ``X``, else the key of the only array with two or more dimensions."""
     if member is not None:
         if member not in keys:
             raise DataError(f"{path}: no array {member!r}. Choose from {closest_first(member, keys)}.")
@@ -212,17 +213,17 @@ def _offered(keys: tuple[str, ...]) -> str:
 
 
 def _describe(path: Path, member: str | None) -> StoredArray:
-    """The header of an NPY file or of a member of an archive."""
+    """Read the header of an NPY file or of a member of an archive."""
     where = f"{path}:{member}" if member else str(path)
     with explained_damage(where, _KIND), _opened(path, member) as stream:
         shape, fortran, dtype = _read_header(where, stream)
         _check_size(where, shape, dtype, _stored_bytes(path, member) - stream.tell())
-    # The order of a vector is irrelevant.
+    # For a vector, C order and Fortran order are the same.
     return StoredArray(path, member, shape, dtype, fortran and len(shape) > 1)
 
 
 def _stored_bytes(path: Path, member: str | None) -> int:
-    """Size of an NPY file, or of a member as stated in the directory of its archive."""
+    """Bytes of an NPY file, or of a member as stated in the directory of its archive."""
     if member is None:
         return path.stat().st_size
     with zipfile.ZipFile(path) as archive:
@@ -230,7 +231,7 @@ def _stored_bytes(path: Path, member: str | None) -> int:
 
 
 def _check_size(where: str, shape: tuple[int, ...], dtype: np.dtype, stored: int) -> None:
-    """Refuse an array that is larger than its file, and one with rows over the byte budget, before it is allocated."""
+    """Raise if an array is larger than its file, or its rows exceed the byte budget, before the array is allocated."""
     if any(length < 0 for length in shape) or prod(shape) * dtype.itemsize > stored:
         raise DataError(
             f"{where}: damaged or no NumPy file (of {stored} bytes, too few for {dtype} of shape {shape}). "
@@ -249,7 +250,7 @@ def _read_header(where: str, stream: Any) -> tuple[tuple[int, ...], bool, np.dty
 
 @contextmanager
 def _opened(path: Path, member: str | None) -> Iterator[Any]:
-    """Bytes of an NPY file, or of an archive's member, decompressed while reading."""
+    """Open an NPY file, or a member of an archive, which is decompressed while it is read."""
     if member is None:
         with path.open("rb") as stream:
             yield stream
@@ -259,7 +260,7 @@ def _opened(path: Path, member: str | None) -> Iterator[Any]:
 
 
 def _numeric_or_label(values: np.ndarray, where: str) -> np.ndarray:
-    """Target `values` for learners: floats as float64, bytes as text, others unchanged."""
+    """Convert target `values` for learners: floats become float64, bytes become text, others are unchanged."""
     if values.dtype.kind == "f":
         return values.astype(np.float64)
     if values.dtype.kind == "S":

@@ -13,11 +13,12 @@ from phimap.io.archive import explained_damage
 from phimap.io.column_file import TypedFile
 from phimap.io.source import TableSource
 
-# Buffers for reading column chunks: total size, and bounds on the size of one buffer.
+# Bytes of the buffers that read column chunks: of all together, and the upper and lower bound for one buffer.
 _BUFFERS_BYTES, _LARGEST_BUFFER, _SMALLEST_BUFFER = 2**25, 2**20, 2**13
-# For each column, memory holds one page, compressed and decoded, and its dictionary. Writers end pages at a megabyte.
+# Bytes at which writers end a page. For each column, memory holds one compressed page, the same page decoded, and the
+# dictionary of the column.
 _PAGE_BYTES = 2**20
-# Share of the byte budget for pages; the rest is for the decoded rows.
+# Share of the byte budget that pages may take; the rest is for the decoded rows.
 _SHARE = 0.8
 
 
@@ -40,12 +41,12 @@ class ParquetColumns(TypedFile):
             explained_damage(self.where, self.kind, pa.ArrowException),
             parquet.ParquetFile(self._path, buffer_size=buffer, pre_buffer=False) as file,
         ):
-            # Arrow's own threads would compete with the solver for cores, and take half as much time again.
+            # Arrow's own threads would compete with the solver for cores, and increase the time by half.
             yield from file.iter_batches(batch_size=rows, columns=list(columns), use_threads=False)
 
     def _require_memory(self, columns: Sequence[str]) -> None:
-        """Refuse columns whose pages exceed the byte budget, since a block of rows needs a page of each column."""
-        # So small a number of pages fits the budget in any case; the file need not be inspected.
+        """Raise if the pages of `columns` exceed the byte budget. A block of rows needs a page of each column."""
+        # So few pages always fit the budget, and the file need not be inspected.
         if len(columns) * _PAGE_BYTES <= memory_budget() // 8:
             return
         with explained_damage(self.where, self.kind, pa.ArrowException), parquet.ParquetFile(self._path) as file:

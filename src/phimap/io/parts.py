@@ -16,7 +16,7 @@ from phimap.io.skipped import Skipped
 
 
 class Parts(ColumnFile):
-    """The columns of several files of one format as one table.
+    """Joins the columns of several files of one format to one table.
 
     The files have the same columns, in any order. Different numeric types are converted to a common type. A column that
     is text in one file and numeric in another becomes text in formats without stored types, and is refused in others.
@@ -49,7 +49,7 @@ class Parts(ColumnFile):
         self._empty = n_empty
         self._partition = _partition_columns(where, self._names, self._parts[0].schema.names)
         self._types: dict[str, pa.DataType] = {}
-        # Number of rows before each part that a pass has reached.
+        # For each part that a pass has reached, the number of rows before the part.
         self._first: list[int] = []
         counts = [part.n_rows for part in self._parts]
         schema = self._with_partition(self._joint([part.schema for part in self._parts]))
@@ -97,7 +97,7 @@ class Parts(ColumnFile):
             if place == len(self._first):
                 self._first.append(first)
             log = _PartSkipped(skipped, first)
-            # If folders give all columns, a column of the file is read for its number of rows.
+            # If the folders give all chosen columns, one column of the file is read to count its rows.
             for block in part.blocks(inner or part.schema.names[:1], rows, log):
                 first += block.num_rows
                 cells = {name: pa.repeat(values[place], len(block)) for name, values in self._partition.items()}
@@ -109,9 +109,9 @@ class Parts(ColumnFile):
         return pa.schema([*schema, *((name, values.type) for name, values in self._partition.items())])
 
     def _joint(self, schemas: Sequence[pa.Schema]) -> pa.Schema:
-        """One schema for all files; raise unless their `schemas` have the same columns with compatible types."""
+        """Return one schema for all files; raise unless their `schemas` have the same columns with compatible types."""
         names, types = schemas[0].names, dict(zip(schemas[0].names, schemas[0].types, strict=True))
-        # The file that determined each type.
+        # For each column, the file that determined its type.
         sources = dict.fromkeys(names, self._parts[0].where)
         for part, schema in zip(self._parts[1:], schemas[1:], strict=True):
             if schema == schemas[0]:
@@ -137,7 +137,7 @@ class Parts(ColumnFile):
 
 
 class _PartSkipped(Skipped):
-    """The rows that a part leaves out, reported with their numbers in the whole table."""
+    """Records the rows that a part leaves out, and reports them with their numbers in the whole table."""
 
     def __init__(self, whole: Skipped, first: int) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class _PartSkipped(Skipped):
 
 
 def _partition_columns(where: str, names: Sequence[str], columns: Sequence[str]) -> dict[str, pa.Array]:
-    """Columns from folders called ``key=value``, with a cell for each file; columns of the files take precedence."""
+    """Make columns of one cell per file from folders called ``key=value``; columns of the files take precedence."""
     keys = [[part.partition("=")[0] for part in name.split("/")[:-1] if part.find("=") > 0] for name in names]
     for name, own in zip(names, keys, strict=True):
         if {*own} != {*keys[0]}:
@@ -178,9 +178,9 @@ def _whole_or_text(texts: pa.Array) -> pa.Array:
 
 
 def _joint_type(one: pa.DataType, other: pa.DataType, *, looked_at: bool) -> pa.DataType | None:
-    """A type that holds the cells of both types; None if there is none.
+    """A type that can hold cells of both types; None if there is no such type.
 
-    With `looked_at`, for files whose types are inferred, text holds everything.
+    If types are inferred from the cells (`looked_at`), every cell can be held as text.
     """
     types = pa.types
     if one == other or types.is_null(other):
@@ -201,7 +201,7 @@ def _joint_type(one: pa.DataType, other: pa.DataType, *, looked_at: bool) -> pa.
 
 
 def _as_type(cells: pa.Array, kind: pa.DataType) -> pa.Array:
-    """`cells` converted to a type that holds them."""
+    """Convert `cells` to the type `kind`, which can hold them."""
     if cells.type == kind:
         return cells
     if not pa.types.is_dictionary(kind):

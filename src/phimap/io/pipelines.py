@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 
-#: Transformers of scikit-learn whose fitted state is numbers and arrays in public attributes.
+#: Transformers of scikit-learn whose fitted state consists of numbers and arrays in public attributes.
 TRANSFORMERS: dict[str, type] = {
     f"sklearn.{cls.__name__}": cls
     for cls in (MaxAbsScaler, MinMaxScaler, Normalizer, PCA, RobustScaler, StandardScaler)

@@ -1,4 +1,4 @@
-"""Batches of a file that are decoded on a separate thread, while the caller works on earlier batches."""
+"""Decodes batches of a file on a separate thread, while the caller works on earlier batches."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from phimap.config import memory_budget
 
 Item = TypeVar("Item")
 
-# One waiting batch overlaps reading with work; a second one evens out batches that take different times.
+# Number of waiting batches. The first lets reading overlap with work, and the second helps if batches take different
+# times.
 _BATCHES = 2
-# Share of the byte budget that waiting batches may take.
+# Waiting batches may take at most the byte budget divided by this number.
 _SHARE = 16
 _END: Any = object()
 
 
 def read_ahead(items: Iterable[Item], *, most_bytes: int | None = None) -> Iterator[Item]:
-    """The same `items` in the same order; the next ones are made on another thread meanwhile.
+    """Yield the same `items` in the same order; another thread makes the next items meanwhile.
 
     Parameters
     ----------
     items : iterable of tuples
-        Tuples of arrays, Arrow tables or other objects with ``nbytes``. Only the thread iterates over it.
+        Tuples of arrays, Arrow tables or other objects with ``nbytes``. Only the other thread iterates over `items`.
     most_bytes : int, optional
-        Largest number of bytes of two waiting items; larger items wait alone. The size of the current item is taken
-        as that of the next ones. Default is a sixteenth of the byte budget.
+        Largest number of bytes of two waiting items; if they are larger, only one item waits. The next items are
+        assumed to be as large as the current one. Default is a sixteenth of the byte budget.
 
     Yields
     ------
@@ -45,7 +46,7 @@ def read_ahead(items: Iterable[Item], *, most_bytes: int | None = None) -> Itera
     """
     most_bytes = memory_budget() // _SHARE if most_bytes is None else most_bytes
     source, waiting = iter(items), deque[Future]()
-    # Settings such as those of `numpy.errstate` belong to a context, and a thread would begin with a new context.
+    # Settings such as those of `numpy.errstate` belong to a context, and the thread would otherwise have a new context.
     context, own = copy_context(), list[Thread]()
     pool = ThreadPoolExecutor(1, "phimap-reader", initializer=lambda: own.append(current_thread()))
 
@@ -58,10 +59,10 @@ def read_ahead(items: Iterable[Item], *, most_bytes: int | None = None) -> Itera
             wanted = _BATCHES if _BATCHES * _size(item) <= most_bytes else 1
             waiting.extend(run(next, source, _END) for _ in range(wanted - len(waiting)))
             yield item
-            # The name would keep the item alive while the next one is waited for.
+            # The variable would keep the item in memory while the caller waits for the next item.
             del item
     finally:
-        # The garbage collector may end this generator on the reading thread, which cannot wait for itself.
+        # The garbage collector may close this generator on the reading thread, and a thread cannot wait for itself.
         is_own = current_thread() in own
         for future in waiting:
             future.cancel()

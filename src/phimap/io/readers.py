@@ -54,11 +54,11 @@ def open_table(
         also be compressed, as ``.gz`` or as the only file of a ``.zip``. For text, the separator, the decimal mark,
         quotes, encoding and header are detected. An array of an ``.npz`` is named as ``file.npz:key``; the key may be
         left out if it is ``X`` or if only one array has two or more dimensions. The first line of a text file is its
-        header, unless all its fields are numbers, or some are and one of its texts occurs again below it. Columns
-        without names (no header, or an array) are called ``c0, c1, ...``. The path may also be a folder, or a pattern
-        such as ``"runs/*.parquet"``, of files with the same columns, which form one table in the order of their sorted
-        paths; folders called ``key=value`` add a column. Or it is a folder of images (PNG, JPEG, BMP, GIF, PGM, PPM,
-        TIFF, WebP), in the same order.
+        header, unless all its fields are numbers, or some are numbers and a text occurs again below in its column.
+        Columns without names (no header, or an array) are called ``c0, c1, ...``. The path may also be a folder, or a
+        pattern such as ``"runs/*.parquet"``, of files with the same columns. They form one table in the order of their
+        sorted paths; folders called ``key=value`` add a column. Or the path is a folder of images (PNG, JPEG, BMP, GIF,
+        PGM, PPM, TIFF, WebP), which are read in the order of their sorted paths.
     target : str, int or sequence, optional
         Target column by name, or by position if no column has this name (``-1`` is the last). A sequence gives several
         targets. For arrays it may also be another key of the same ``.npz``, or the path of another ``.npy`` or
@@ -108,10 +108,10 @@ def open_table(
     **Differs from the source** Pickled object arrays are never loaded. Memory is bounded by the batch,
     except for Fortran-ordered arrays inside an ``.npz``, which are loaded whole within the byte budget.
 
-    For images, the first frame is used, rotated upright as the camera recorded, on white where it is transparent; of
-    16-bit values the upper eight bits. Folders within a class belong to the class. Hidden files and files with other
-    suffixes are ignored; links to folders and images above Pillow's pixel limit are refused. Opening lists the folder
-    and decodes the first image.
+    Of an image, the first frame is used. It is rotated upright by the orientation that the camera stored, and
+    transparent parts become white. Of 16-bit values, the upper eight bits are used. Folders within a class belong to
+    the class. Hidden files and files with other suffixes are ignored; links to folders and images above Pillow's pixel
+    limit are refused. Opening lists the folder and decodes the first image.
 
     For a table in several files, opening compares names and types of columns. Files without rows and files whose names
     begin with a dot or an underscore are skipped, and messages name rows with their file.
@@ -208,7 +208,7 @@ def open_rows(
     target: str | int | Sequence[str | int] | None = None,
     **options: Any,
 ) -> Rows:
-    """Open a data file as numbers if all features are numbers by its schema, else as columns.
+    """Open a data file as numbers if its schema has only numeric features, else as columns.
 
     Parameters
     ----------
@@ -240,14 +240,14 @@ def open_rows(
 
 
 def read_through(rows: Rows, read: Callable[[Rows], Result]) -> tuple[Rows, Result]:
-    """Make one pass over all rows, as columns if a row of a numeric table holds text or a missing value.
+    """Make one pass over all rows. If a numeric table has text or missing values further down, read it as columns.
 
     Parameters
     ----------
     rows : Table or Frame
         Rows as opened by `open_rows`.
     read : callable
-        ``read(rows)`` makes the pass. If a row does not fit the schema of a numeric table, it is called again with
+        ``read(rows)`` makes the pass. If a row does not fit the schema of a numeric table, `read` is called again with
         the same file opened as columns.
 
     Returns
@@ -272,7 +272,7 @@ def read_through(rows: Rows, read: Callable[[Rows], Result]) -> tuple[Rows, Resu
 
 
 def _as_columns(table: Table) -> Frame:
-    """The rows of a numeric table as columns of any type, in which cells may be missing."""
+    """Open the file of a numeric table as columns of any type, in which cells may be missing."""
     from phimap.io.column_table import ColumnTable
     from phimap.io.frame import ArrayFrame, ColumnFrame
 
@@ -284,7 +284,7 @@ def _as_columns(table: Table) -> Frame:
 
 
 def _opened(source: TableSource) -> Table | ColumnFile:
-    """Images or an array as a table; else the columns of a file, or of the files that are its parts."""
+    """Open images or an array as a table; else open the columns of one file, or of the parts of a table."""
     is_folder = is_image_folder(source.path)
     if not is_folder and (source.size, source.channels) != (None, None):
         raise ValueError(
@@ -319,7 +319,7 @@ def _source(
     size: tuple[int, int] | None = None,
     channels: int | None = None,
 ) -> TableSource:
-    """The arguments of `open_table` and `open_frame`, checked."""
+    """Check the arguments of `open_table` and `open_frame`."""
     if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"`dtype` must be float32 or float64, got {np.dtype(dtype)}. Use np.float32.")
     if channels not in (None, 1, 3):

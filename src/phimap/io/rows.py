@@ -1,4 +1,4 @@
-"""The base class of all readers: rows are numbered, bad rows are left out, and batches have an exact length."""
+"""The base class of all readers. It numbers rows, leaves out bad rows, and makes batches of an exact length."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, TableSource, positive_integer
 from phimap.io.target import TargetCheck
 
-# A default batch is large enough to amortise the cost of a batch, and small compared with the memory of any machine.
-# Its size depends only on the width of the table, so that a file gives the same batches on every machine.
+# Bytes of a default batch. They suffice to amortise the fixed cost of a batch, and are few compared with the memory of
+# any machine. They do not depend on the machine, so that a file gives the same batches on every machine.
 _DEFAULT_BATCH_BYTES = 2**25
 _DEFAULT_BATCH_ROWS = 2**16
 
@@ -48,7 +48,7 @@ class Rows(ABC):
         ``(n_features,)``, or ``(height, width, channels)`` for images.
     """
 
-    #: The reason for which `_finish_block` leaves rows out.
+    #: The reason, for messages, why `_finish_block` leaves rows out.
     _unusable = "a missing feature"
     #: Kind of the stored targets: ``"i"`` for whole numbers, ``"b"`` for Booleans. Missing targets turn a block into
     #: floats; batches without missing targets are converted back to the stored kind.
@@ -97,14 +97,14 @@ class Rows(ABC):
         return len(self.sample_shape) > 1
 
     def row_name(self, number: int) -> str:
-        """The name of row `number`, counted from 1, in messages; with its file if there are several."""
+        """The name of row `number`, counted from 1, in messages; it states the file if there are several."""
         return str(number)
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray | None]]:
         return read_ahead(self.batches())
 
     def batches(self, rows: int | None = None) -> Iterator[tuple[Any, np.ndarray | None]]:
-        """Batches of exactly `rows` rows, the last one shorter, always starting at the first row.
+        """Yield batches of exactly `rows` rows, always from the first row; the last batch may be shorter.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class Rows(ABC):
         return ((X, y) for X, y, _ in self.numbered_batches(rows))
 
     def numbered_batches(self, rows: int | None = None) -> Iterator[Block]:
-        """Batches with a third member: the numbers (rows,) of the rows in the file, from 1.
+        """Yield batches with a third member, the numbers (rows,) of the rows in the file, counted from 1.
 
         The numbers have gaps where rows are left out.
         """
@@ -137,10 +137,10 @@ class Rows(ABC):
 
     @abstractmethod
     def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[Any, np.ndarray | None]]:
-        """Blocks of features and targets in file order, of about `rows` rows; unreadable rows go to `skipped`."""
+        """Yield features and targets of about `rows` rows at a time in file order; unreadable rows go to `skipped`."""
 
     def _finish_block(self, X: Any, numbers: np.ndarray) -> tuple[Any, np.ndarray | None]:
-        """Features of the rows `numbers` in their final form, and the mask (r,) of usable rows, None if all are."""
+        """Return the final features of rows `numbers`, and the mask (r,) of usable rows, None if all are usable."""
         return X, None
 
     def _rebatched(self, rows: int) -> Iterator[Block]:
@@ -169,7 +169,7 @@ class Rows(ABC):
 
 
 def _as_stored(y: np.ndarray | None, kind: str) -> np.ndarray | None:
-    """Targets (r,) without missing values as whole numbers or Booleans, if this is the `kind` stored in the file."""
+    """Convert targets (r,) to whole numbers or Booleans if the file stores this `kind` and none is missing."""
     if y is None or y.dtype.kind != "f" or not kind or not np.isfinite(y).all():
         return y
     if kind == "b":
@@ -178,7 +178,7 @@ def _as_stored(y: np.ndarray | None, kind: str) -> np.ndarray | None:
 
 
 def _kept(X: Any, y: np.ndarray | None, numbers: np.ndarray, mask: np.ndarray | None) -> Block:
-    """The rows for which `mask` (r,) is true; all rows if it is None."""
+    """The rows for which `mask` (r,) is true; all rows if `mask` is None."""
     if mask is None:
         return X, y, numbers
     return chosen(X, mask), None if y is None else y[mask], numbers[mask]

@@ -1,4 +1,4 @@
-"""Checks of records from a file against the declarations of their classes."""
+"""Checks whether records from a file match the declarations of their classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from phimap._files import DataError, one_line
 from phimap.packed import PackedArray
 from phimap.records import DECLARED, AllowedTexts, Entries, Number, Part
 
-# Bound on lengths: the product of three longer ones would overflow.
+# Largest length that a record may declare.
 _LONGEST = 2**40
 _KINDS = {
     "float": (np.float16, np.float32, np.float64),
@@ -54,7 +54,7 @@ def check_requirements(one: Any, name: str) -> None:
     try:
         unmet = next((words for met, words in one.requirements() if not met), None)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
-        # Requirements are computed from the parts, which may be inconsistent.
+        # The requirements are computed from the parts, and this fails if the parts are inconsistent.
         raise BadRecordError(f"the parts of {name} do not fit each other: {one_line(error)}") from error
     if unmet is not None:
         raise BadRecordError(f"{name} must have {unmet}")
@@ -151,14 +151,14 @@ def _are_permutations(places: np.ndarray) -> bool:
 
 @cache
 def _declarations(cls: type) -> tuple[tuple[str, Any, Any], ...]:
-    """Names, annotated types and declarations of the fields of a dataclass."""
+    """Name, annotated type and declaration of each field of a dataclass, numbers first."""
     hints = get_type_hints(cls)
     declared = [(f.name, hints[f.name], f.metadata.get(DECLARED)) for f in fields(cls)]
     return tuple(sorted(declared, key=lambda one: not isinstance(one[2], Number)))
 
 
 def is_of(value: Any, hint: Any) -> bool:
-    """Whether a value has an annotated type; items of tuples are checked, too."""
+    """Whether a value is of the annotated type `hint`; items of tuples and lists are checked, too."""
     if hint is Any:
         return True
     origin, parts = get_origin(hint), get_args(hint)
@@ -178,7 +178,7 @@ def is_of(value: Any, hint: Any) -> bool:
         return isinstance(value, int | np.integer) and not isinstance(value, bool)
     if hint is None or hint is NoneType:
         return value is None
-    # A file cannot hold functions.
+    # No value matches other annotations, such as those of functions, which a file cannot hold.
     return isinstance(hint, type) and isinstance(value, hint)
 
 
@@ -189,6 +189,6 @@ def _words(hint: Any) -> str:
 
 
 def quoted(value: Any) -> str:
-    """A value as shown in a message: itself if it is short, else its type."""
+    """A value as text for a message: the value itself if it is short, else its type."""
     text = repr(value) if isinstance(value, str | int | float | bool | NoneType) else type(value).__name__
     return text if len(text) <= 60 else text[:57] + "..."

@@ -1,4 +1,4 @@
-"""Rows that a pass over a file leaves out, by their numbers in the file."""
+"""The rows that a pass over a file leaves out, which are recorded by their numbers in the file."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import numpy as np
 
 from phimap._files import DataError
 
-# Number of left-out rows that a message names.
+# Largest number of left-out rows that a message names.
 _LISTED = 5
-# If more than this share of the rows, and more than ten, differ in width from the header, the dialect is wrong.
+# The dialect is wrong if more than this share of the rows, and more than ten rows, differ in width from the header.
 _MOST_RAGGED = 0.1
 _HANDFUL = 10
 
 
 @dataclass(frozen=True)
 class BadRows:
-    """The policy for rows that cannot be used: an error, skipped and counted, or kept.
+    """The policy for rows that cannot be used: they are an error, are skipped and counted, or are kept.
 
     Attributes
     ----------
     ragged : {"error", "skip"}
         Policy for rows with more or fewer values than columns.
     target : {"error", "skip", "keep"}
-        Policy for rows with a missing target; if they are kept, it is NaN or empty text.
+        Policy for rows with a missing target. In rows that are kept, the target is NaN or empty text.
     features : {"error", "skip", "keep"}
-        Policy for rows with a feature that is missing, infinite or too large; if they are kept, it is NaN or infinite.
+        Policy for rows with a missing, infinite or too large feature. In rows that are kept, it is NaN or infinite.
     """
 
     ragged: Literal["error", "skip"] = "error"
@@ -40,7 +40,7 @@ class BadRows:
 
 
 class Skipped:
-    """Rows that one pass has left out so far. Rows are numbered from 1.
+    """The rows that one pass has left out so far. Rows are numbered from 1.
 
     Parameters
     ----------
@@ -71,10 +71,10 @@ class Skipped:
             self._ragged.append(number)
 
     def place(self, n: int) -> np.ndarray:
-        """Numbers (n,) of the next `n` rows from the parser."""
+        """Return the numbers (n,) in the file of the next `n` rows from the parser."""
         done = bisect_right(self._ragged, self.seen)
         stop = self.seen + n
-        # Each skipped row shifts the end by one.
+        # Each skipped row increases the number of the last row by one.
         within = done
         while within < len(self._ragged) and self._ragged[within] <= stop:
             within += 1
@@ -96,7 +96,7 @@ class Skipped:
         first += numbers[: _LISTED - len(first)].tolist()
 
     def finish(self, where: str) -> None:
-        """Count the skipped rows after the last row; refuse a file if too many rows were skipped."""
+        """Count the skipped rows after the last usable row; raise if too many rows were skipped."""
         after = np.array([number for number in self._ragged if number > self.seen], dtype=np.int64)
         self.drop(after, "another number of values than columns")
         self.seen += len(after)
@@ -108,12 +108,12 @@ class Skipped:
 
     @property
     def excuse(self) -> str:
-        """The reasons for which rows were left out, as a part of a sentence."""
+        """The reasons why rows were left out, as a part of a sentence."""
         return f" left ({'; '.join(self.notes)})" if self.count else ""
 
     @property
     def notes(self) -> list[str]:
-        """A line for each reason for which rows were left out."""
+        """One line for each reason why rows were left out."""
         names = {reason: [self._row_name(number) for number in first] for reason, first in self._first.items()}
         return [
             f"{_count(count, 'row')} left out for {reason}: {listed(names[reason], count)}"
@@ -122,7 +122,7 @@ class Skipped:
 
 
 def listed(names: Sequence[str], count: int) -> str:
-    """The first `names` of `count` rows, in words."""
+    """Words that list `count` rows; `names` has the names of the first rows."""
     shown = ", ".join(names[:_LISTED])
     more = count - len(names[:_LISTED])
     return f"data row{'s' if count > 1 else ''} {shown}{f' and {more:,} more' if more else ''}"

@@ -14,7 +14,7 @@ from phimap.io.skipped import BadRows
 
 #: Kinds that a user may give to a column.
 KINDS = ("number", "category", "date", "text", "drop")
-#: Kinds whose cells are read as text.
+#: Kinds of columns whose cells are read as text.
 LABELS = ("category", "text")
 
 

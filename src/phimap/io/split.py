@@ -8,10 +8,10 @@ from phimap._random import row_uniforms
 
 
 def holdout_mask(n_rows_start: int, n: int, fraction: float, seed: int = 0) -> np.ndarray:
-    """Held-out mask of rows ``n_rows_start, ..., n_rows_start + n - 1`` of a stream.
+    """Return the mask of held-out rows among rows ``n_rows_start, ..., n_rows_start + n - 1`` of a stream.
 
-    Whether a row is held out depends only on its index in the file, on `seed` and on `fraction`: any batch size, any
-    order of batches and any number of passes give the same split.
+    Whether a row is held out depends only on its index in the file, on `seed` and on `fraction`. The split is the same
+    for any batch size, order of batches and number of passes.
 
     Parameters
     ----------

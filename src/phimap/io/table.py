@@ -1,4 +1,4 @@
-"""Tables on disk as streams of row batches."""
+"""Tables on disk, read as streams of batches of rows."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Table(Rows):
         super().__init__(source, feature_names, target_name, row_bytes=row_bytes, **described)
 
     def _finish_block(self, X: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Copy of the rows `X` (r, d) as samples in the table's dtype."""
+        """Copy the rows `X` (r, d), as samples of `sample_shape` in the table's dtype."""
         raw = X
         with np.errstate(over="ignore"):
             X = np.array(raw, dtype=self._dtype, order="C")

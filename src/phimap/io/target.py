@@ -1,4 +1,4 @@
-"""Checks of the target column: missing targets, and numeric columns that a few other cells turn into text."""
+"""Checks of the target column, for missing targets and for numbers that were read as text."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from phimap._files import DataError, one_line
 from phimap._missing import MISSING_MARKS
 from phimap.io.skipped import Skipped
 
-# A text column is a numeric column with mistakes if at least this share of its cells are numbers.
+# Least share of numbers in a text column for which it is taken as a numeric column with mistakes.
 _MOSTLY_NUMBERS = 0.95
-# Number of mistakes that a message shows.
+# Largest number of mistakes that a message shows.
 _SHOWN = 3
 #: Numbers as people write them, with decimal points or commas and with separators between thousands.
 NUMBER = re.compile(r"\s*[-+]?(?:\d+(?:[.,' \u00a0\u202f]\d+)*[.,]?|[.,]\d+)(?:[eE][-+]?\d+)?\s*")
@@ -32,7 +32,7 @@ class TargetCheck:
     policy : {"error", "skip", "keep"}
         The policy for rows without a target.
     labels : bool
-        Whether the user declares the target as labels; then numbers may be text.
+        Whether the user declares that the target holds labels; then numbers may be text.
     row_name : callable
         ``row_name(number)`` is the name of a row in messages.
     """
@@ -49,13 +49,13 @@ class TargetCheck:
         self._shown: list[str] = []
 
     def read(self, y: np.ndarray | None) -> np.ndarray | None:
-        """Targets `y` with empty text in place of marks such as ``NA``, if missing targets are allowed."""
+        """Return the targets `y`; if missing targets are allowed, marks such as ``NA`` are replaced by empty text."""
         if y is None or y.dtype.kind != "U" or self._policy == "error" or self._labels:
             return y
         return np.where(np.isin(y, MISSING_MARKS), "", y)
 
     def kept(self, y: np.ndarray | None, numbers: np.ndarray, skipped: Skipped) -> np.ndarray | None:
-        """Mask (r,) of the rows to keep, by their targets `y`; None if all are kept."""
+        """Return the mask (r,) of the rows that are kept, as determined by their targets `y`; None if all are kept."""
         if y is None or y.dtype.kind not in "fU":
             return None
         present = is_present(y)
@@ -82,7 +82,7 @@ class TargetCheck:
                     self._shown.append(f"{one_line(value)!r} in data row {self._row_name(int(numbers[place]))}")
 
     def finish(self) -> None:
-        """Refuse numbers in a column that a few cells turn into text: each number would become a class."""
+        """Raise if a column of text consists mostly of numbers, because each number would become a class."""
         total = self._n_numbers + self._n_others
         if not total or self._n_numbers < _MOSTLY_NUMBERS * total:
             return
@@ -106,7 +106,7 @@ class TargetCheck:
 
 
 def is_present(y: np.ndarray) -> Any:
-    """Mask of the targets `y`, of any shape, that are neither NaN nor empty text."""
+    """The mask of the targets `y`, of any shape, that are neither NaN, nor infinite, nor empty text."""
     if y.dtype.kind == "f":
         return np.isfinite(y)
     return y != "" if y.dtype.kind == "U" else np.ones(y.shape, dtype=bool)

@@ -1,4 +1,4 @@
-"""Files in safetensors format: equal content gives equal bytes, and arrays are not copied."""
+"""Files in safetensors format. Equal content gives equal bytes, and arrays are not copied."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import IO
 
 import numpy as np
 
-# Names of dtypes in the format; arrays of longer items come first in a file, so that all are aligned.
+# Names of dtypes in the format. Arrays with longer items come first in a file, so that all arrays are aligned.
 _NAMES = {
     np.dtype(name): text
     for name, text in {
@@ -48,7 +48,7 @@ def write_tensors(file: IO[bytes], arrays: Mapping[str, np.ndarray], metadata: M
     Notes
     -----
     **Error** none. **Cost** Arrays are not copied, so that arrays that fill the memory can be written.
-    **Differs from the source** The library ``safetensors`` copies all arrays, and orders the metadata differently in
+    **Differs from the source** The library ``safetensors`` copies all arrays. It orders the metadata differently in
     every process, so that equal models would give different files.
 
     References

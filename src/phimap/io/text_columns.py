@@ -14,7 +14,7 @@ from phimap.io.csv_file import CellError, CharacterError, CsvFile, refuse_header
 from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, TableSource
 
-# In this encoding every byte is a character.
+# An encoding in which every byte is a character.
 _ANY_BYTE = "latin-1"
 
 
@@ -30,7 +30,7 @@ class TextColumns(ColumnFile):
         self._skips = source.bad_rows.ragged == "skip"
         self._file = CsvFile(source)
         self._types: dict[str, pa.DataType] = {}
-        # For columns that the user declares numeric, the first cell that is not a number.
+        # The first cell that is not a number, for each column that the user declares numeric and that has such a cell.
         self._unread: dict[str, str] = {}
         super().__init__(source.where, self._top(), None)
 
@@ -47,10 +47,10 @@ class TextColumns(ColumnFile):
         return self._file.dialect.notes + unread
 
     def settle(self, columns: Sequence[str], target: str | None) -> pa.Schema:
-        """Types of `columns` that hold for every row, found by reading the file once.
+        """Read the file to determine types of `columns` that fit every row, and return these types.
 
         Columns that the user declares as categories or texts are read as written. A numeric column with text further
-        down becomes text, which `TableEncoder` parses; the `target` keeps the type inferred from the first block, so
+        down becomes text, which `TableEncoder` parses. The `target` keeps the type inferred from the first block, so
         that a wrong cell is reported.
         """
         self._types = {name: self._first_guess(name) for name in columns}
@@ -83,7 +83,7 @@ class TextColumns(ColumnFile):
                         yield self._with_numbers(block.slice(max(0, block.num_rows - n_new)))
                 return
             except SchemaError as error:
-                # The parser starts again with other types; rows before the cell were already yielded.
+                # The parser starts again with other types. Rows that were already yielded are not yielded again.
                 if isinstance(error, CellError):
                     if not self._count_as_missing(error):
                         raise
@@ -93,9 +93,9 @@ class TextColumns(ColumnFile):
                     self._file = CsvFile(self._source, encoding=_ANY_BYTE)
 
     def _count_as_missing(self, error: CellError) -> bool:
-        """Whether a non-numeric cell counts as missing, because the user declares the column numeric.
+        """Whether a non-numeric cell counts as missing because the user declares its column numeric.
 
-        The column is parsed as text from then on.
+        The column is parsed as text from then on. If bad rows are not skipped, the error is raised.
         """
         if self._source.types.get(error.column) != "number":
             return False
@@ -106,10 +106,10 @@ class TextColumns(ColumnFile):
         return True
 
     def _with_numbers(self, block: pa.RecordBatch) -> pa.RecordBatch:
-        """The block with numbers in place of the columns parsed as text; a cell that is not a number is missing."""
+        """Convert the columns that were parsed as text to numbers; a cell that is not a number is missing."""
         if not self._unread:
             return block
-        # Imported here, as `phimap.tables` loads scikit-learn, which most reading does not need.
+        # Imported here because `phimap.tables` loads scikit-learn, which most readers do not need.
         from phimap.tables.parsing import numbers_in
 
         decimal = self._file.dialect.decimal
@@ -119,7 +119,7 @@ class TextColumns(ColumnFile):
         return pa.RecordBatch.from_pydict(cells)
 
     def _top(self) -> pa.Schema:
-        """Types inferred from the first block."""
+        """Return the types inferred from the first block."""
         top = next(self._file.blocks((), {}, Skipped() if self._skips else None), None)
         if top is None or not top.num_rows:
             refuse_header_only(self._source.where)
@@ -129,14 +129,14 @@ class TextColumns(ColumnFile):
         return top.schema
 
     def _first_guess(self, name: str) -> pa.DataType:
-        """The type in which a column is read first."""
+        """The type in which a column is read at first."""
         kind, inferred = self._source.types.get(name), self.schema.field(name).type
         if kind in LABELS:
             return pa.string()
         return pa.float64() if kind == "number" and not is_numeric(inferred) else inferred
 
     def _wider(self, error: CellError, target: str | None) -> pa.DataType:
-        """A wider type for a column after a cell of another type; text in a numeric `target` is an error."""
+        """Return a wider type for a column that has a cell of another type; text in a numeric `target` is an error."""
         kind = self._types[error.column]
         if pa.types.is_integer(kind) or pa.types.is_null(kind):
             try:

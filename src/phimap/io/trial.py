@@ -1,4 +1,4 @@
-"""Checks of a loaded model: its parts must fit each other, and it must give finite numbers for a row of zeros."""
+"""Checks of a loaded model. Its parts must fit each other, and its outputs for a row of zeros must be finite."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from phimap.packed import PackedArray
 from phimap.random_map import MapRecord, RandomMap
 from phimap.tables import TableEncoder
 
-# Largest scratch memory, in floats, of a row that is tried; maps of large images need more, and take long. Their parts
-# are still checked, and other faults show in the first prediction.
+# Largest scratch memory of a row, in floats, for which a model is tried. Maps of large images need more memory and take
+# long, so only their parts are checked; other faults show in the first prediction.
 _LARGEST_TRIAL = 2**22
 
 
@@ -58,7 +58,7 @@ def _record_of(step: Any) -> MapRecord | None:
 
 
 def _check_size(record: MapRecord) -> None:
-    """Raise if a single row exceeds the byte budget."""
+    """Raise if a single row of a map exceeds the byte budget."""
     n_bytes = 8 * max(record.n_features, record.n_components, record.scratch_width)
     if n_bytes > memory_budget():
         raise DataError(
@@ -67,7 +67,7 @@ def _check_size(record: MapRecord) -> None:
 
 
 def _try(steps: list[Any]) -> None:
-    """Raise unless the model, in one thread on the host, gives finite numbers for a row of zeros."""
+    """Raise unless the outputs of the model for a row of zeros are finite. It runs on the host in one thread."""
     encoder = steps[0] if isinstance(steps[0], TableEncoder) else getattr(steps[0], "encoder_", None)
     if encoder is not None:
         _check_outputs(encoder.transform(_missing_cells(encoder)))
@@ -82,7 +82,7 @@ def _try(steps: list[Any]) -> None:
     if not hasattr(last, "predict"):
         _check_outputs(last.transform(row))
     elif isinstance(fitted := getattr(last, "_fitted", None), Fitted) and fitted.solution is None:
-        # A model that was saved unsolved is solved at its first prediction, so only its features are tried.
+        # A model that was saved before it was solved is solved at its first prediction, so only its features are tried.
         _check_outputs(fitted.map.feature_map.transform(fitted.map.scaled(fitted.inputs.rows(row))))
     else:
         _check_outputs(last.predict(row))
@@ -96,7 +96,7 @@ def _on_host(step: Any) -> Any:
 
 
 def _missing_cells(encoder: TableEncoder) -> Any:
-    """A row of missing cells in the columns of the encoder."""
+    """A row in which the cells of all columns of the encoder are missing."""
     import pyarrow as pa
 
     names = [column.name for column in encoder.columns_]

@@ -28,7 +28,7 @@ class ActivationKernel(RotationInvariantKernel):
     -----
     **Error.** All named activations except softplus have closed forms in norms and angles, with an absolute error of a
     few eps times ``(k(x, x) k(y, y))^(1/2)``. Softplus and callables use 256 terms of the Hermite expansion of
-    ``sigma(|x| z)``. Two more terms hold the energy r(x) of the remainder, ``r(x) <= k(x, x)``. The error is at most
+    ``sigma(|x| z)``. Two more terms hold the remainder, whose energy is ``r(x) <= k(x, x)``. The error is at most
     ``2 (r(x) r(y))^(1/2) |cos(x, y)|^256``, plus the error of a quadrature whose points are ``0.024 |x|`` apart in the
     argument of sigma.
 
@@ -64,7 +64,7 @@ class ActivationKernel(RotationInvariantKernel):
 
     @property
     def norm_power(self) -> int | None:
-        """1 if the activation is 0 at 0, 0 if it is not, and None for step and sign."""
+        """Power p of the norms: 1 if the activation is 0 at 0, else 0; None for step and sign."""
         return wide_layer(self.activation).norm_power
 
     def _check_parameters(self, n_features: int) -> None:

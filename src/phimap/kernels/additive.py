@@ -20,10 +20,10 @@ from phimap.kernels.subsets import SubsetLaw, spread_subsets
 
 # Maximum number of subsets if the base is not a product over columns: each subset takes one matrix of the base.
 _MOST_SUBSETS = 2000
-# Scratch floats for the means of all orders: 8 MiB, enough for a whole tile up to order 14.
+# Number of scratch floats for the means of all orders. They take 8 MiB, enough for a whole tile up to order 14.
 _SCRATCH = 2**20
-# Maximum number of subsets on which `distances` is computed, and number of row groups; each pair of groups uses one
-# subset.
+# `distances`: maximum number of subsets of columns, and number of groups of rows. Distances between two groups are
+# computed on one subset.
 _SUBSETS = 32
 _GROUPS = 16
 
@@ -54,10 +54,10 @@ class Additive(CombinedKernel, StationaryKernel):
     with any base: d one-dimensional kernels and 4 d q operations per pair of rows. Otherwise one matrix of the base per
     subset, with at most 2,000 subsets. Gradients exist for a Gaussian base only and take three times as long.
 
-    **Differs from the source in** the mean in place of the sum, one order at a time (add `Additive` kernels for several
-    orders), and a recurrence over columns. The source uses the Newton-Girard formulae, whose power sums alternate in
-    sign and cancel: for distant rows with 20 columns they lose 10 of 16 digits at order 18, but hardly any up to order
-    10.
+    **Differs from the source in** the mean instead of the sum, in one order at a time (add `Additive` kernels for
+    several orders), and in a recurrence over columns. The source uses the Newton-Girard formulae, whose power sums
+    alternate in sign and cancel: for distant rows with 20 columns they lose 10 of 16 digits at order 18, but hardly any
+    up to order 10.
 
     References
     ----------
@@ -146,7 +146,7 @@ class Additive(CombinedKernel, StationaryKernel):
                 if means:
                     slopes *= _without(means, self.base._of_column(x, y, column, d), d)
                 result[rows, column] = slopes @ weights
-        # A column is in a fraction q / d of the subsets.
+        # A fraction q / d of the subsets contains a given column.
         return result * (self.order / d)
 
     def _check_parameters(self, n_features: int) -> None:
@@ -186,8 +186,8 @@ class Additive(CombinedKernel, StationaryKernel):
 
         Columns of CSR tiles that are zero in both tiles are not used.
         """
-        # means[r - 1] is the mean over subsets of r of the first `count` columns. A fraction r / count of these subsets
-        # contains the latest column.
+        # means[r - 1] is the mean over all subsets of r of the first `count` columns. A fraction r / count of these
+        # subsets contains the last of the `count` columns.
         means = [np.zeros((X.shape[0], Y.shape[0])) for _ in range(order)]
         count = 0
         for column, x, y in paired_columns(X, Y):
@@ -219,7 +219,7 @@ class Additive(CombinedKernel, StationaryKernel):
 
 
 def _move(mean: np.ndarray, values: np.ndarray, share: float) -> None:
-    """Set `mean` to ``(1 - share) mean + share values`` and overwrite `values`. A mean of ones stays exactly 1."""
+    """Set `mean` to ``(1 - share) mean + share values`` and overwrite `values`. Where both are 1, `mean` stays 1."""
     values -= mean
     values *= share
     mean += values
@@ -243,8 +243,8 @@ def _without(means: list[np.ndarray], values: np.ndarray, n_features: int) -> np
 def _with_equal_columns(means: list[np.ndarray], count: int, n_features: int) -> np.ndarray:
     """Mean over all subsets of q = ``len(means)`` columns.
 
-    `means` holds the means over subsets of 1, ..., q among `count` columns; the kernels of the other columns are 1. The
-    number of the `count` columns in a random subset has a hypergeometric distribution.
+    `means` holds the means over all subsets of 1, ..., q of the first `count` columns; the kernels of the other columns
+    are 1. How many of the `count` columns a random subset contains has a hypergeometric distribution.
     """
     order = len(means)
     values = np.ones_like(means[0])

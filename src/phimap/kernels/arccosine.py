@@ -141,10 +141,10 @@ def squared_relu_dual(angle: np.ndarray) -> np.ndarray:
 
 
 def next_angle(order: int, angle: np.ndarray) -> np.ndarray:
-    """Angle behind a layer of order 0 or 2 for two rows at `angle`: ``arccos(kappa(cos(angle)) / kappa(1))``.
+    """Angle after a layer of order 0 or 2 for two rows at `angle`: ``arccos(kappa(cos(angle)) / kappa(1))``.
 
-    It is computed from ``1 - kappa(cos(angle)) / kappa(1)``, which has a closed form without cancellation. The arc
-    cosine itself would lose half of the digits of small angles in every layer.
+    The angle is computed from ``1 - kappa(cos(angle)) / kappa(1)``, which has a closed form without cancellation. An
+    arc cosine would lose half of the digits of small angles in every layer.
     """
     if order == 0:
         complement = angle / np.pi

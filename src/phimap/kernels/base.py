@@ -18,12 +18,12 @@ from phimap.kernels.rows import Sparsified, checked_rows
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops.threads import run_tasks
 
-# Rows and columns of one tile. Each float64 temporary then takes 512 KiB, which fits in a core's cache, and the
-# allocator reuses the memory. With temporaries of 2 MiB, allocating new pages took most of the time.
+# Number of rows and of columns of a tile. Each float64 temporary then takes 512 KiB, which fits in a core's cache, and
+# the allocator reuses the memory. With temporaries of 2 MiB, allocating new pages took most of the time.
 _TILE = 256
 
 #: Functions behind ``kernel + kernel``, ``kernel * kernel`` and ``number * kernel``. `phimap.kernels.combined` fills
-#: the dictionary, because it imports this module.
+#: the dictionary, because this module cannot import `combined`.
 OPERATORS: dict[str, Callable[[Any, Any], Kernel]] = {}
 
 
@@ -150,7 +150,7 @@ class Kernel(BaseEstimator, ABC):
     __rmul__ = __mul__
 
     def _diagonal_of(self, X: Rows) -> np.ndarray:
-        """`diag` (n,) of rows that are already checked."""
+        """The result (n,) of `diag` for rows that are already checked."""
         result = np.empty(X.shape[0], dtype=X.dtype)
         for start in range(0, X.shape[0], _TILE):
             rows = slice(start, start + _TILE)
@@ -247,7 +247,7 @@ class StationaryKernel(Kernel):
         return False
 
     def _of_column(self, x: np.ndarray, y: np.ndarray, column: int, n_features: int) -> np.ndarray:
-        """Kernel values (n, m) of rows that differ in one column only, where their entries are x (n,) and y (m,)."""
+        """Kernel values (n, m) of rows that differ in one column only; x (n,) and y (m,) hold their entries in it."""
         left, right = np.zeros((x.size, n_features)), np.zeros((y.size, n_features))
         left[:, column], right[:, column] = x, y
         return self._evaluate(left, right)
@@ -286,7 +286,7 @@ class StationaryKernel(Kernel):
 class DotProductKernel(Kernel):
     """A kernel that depends on the inner product of two rows, ``k(x, y) = f(<x, y>)``.
 
-    If `homogeneous` is True, the kernel is ``|x| |y| f(cos(x, y))`` instead; the two agree on unit rows.
+    If `homogeneous` is True, the kernel is ``|x| |y| f(cos(x, y))`` instead; the two forms agree on unit rows.
     """
 
     #: Whether f is applied to the cosine and the value is multiplied by the norms.

@@ -109,8 +109,8 @@ class Product(_Pair):
         pairs = [(v * w, one, other) for v, one in self.left.terms() for w, other in self.right.terms()]
         if all(isinstance(kernel, StationaryKernel) for _, *both in pairs for kernel in both):
             return [(weight, StationaryProduct(one, other)) for weight, one, other in pairs]
-        # A product without a spectral law stays one term: a separate map for each pair of terms would only get fewer
-        # features.
+        # Products with a non-stationary factor are not expanded: a separate map for each pair of terms would only get
+        # fewer features.
         return [(1.0, self)]
 
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:

@@ -20,20 +20,20 @@ from phimap.kernels.wide_layers import ExpandedLayer, FoldedLayer, WideLayer, ta
 from phimap.ops import Array, host, is_tensor, ops_for, run_tasks
 from phimap.ops.primitives.pixel_pairs import pixel_pairs
 
-# Pixel pairs in one tile on the CPU, which take about a second, and the maximum number of images on a side of the tile.
+# On the CPU, maximum numbers of pixel pairs in a tile (about a second of work) and of images on a side of a tile.
 _PIXEL_PAIRS = 2**26
 _MOST_TILE = 128
 # Maximum number of images on a side of a tile of tensors; the byte budget may allow fewer.
 _MOST_TENSOR_TILE = 64
 # Maximum number of Hermite coefficients of an activation and its derivative, per pixel and layer.
 _EXPANSIONS = 2 * 258
-# Side of a tile divided by the side of the sample that is timed.
+# To estimate the cost, a tile with sides shorter by this factor is timed.
 _SAMPLED = 6
-# Image pairs that the CPU processes at a time; the timed sample must have at least as many.
+# Number of image pairs that the CPU processes at a time; one side of the timed tile has at least as many images.
 _GROUP = 8
-# Planes of h x w numbers per image pair on tensors, temporaries included.
+# For tensors, number of planes of h x w numbers in memory per image pair, temporaries included.
 _PLANES = 24
-# A call that is estimated to take longer than this warns.
+# A call warns if its estimated time exceeds this number of seconds.
 _LONG_SECONDS = 300.0
 
 
@@ -90,9 +90,9 @@ class CNTK(Kernel):
     two arctangents or exponentials per pixel pair and layer, some 40 times the time of the ReLU. Expansions take up to
     512 multiplications per pixel pair and layer, and store 512 numbers per pixel and layer.
 
-    **Differs from the source in** the order of operations only: the recursion never combines pixel pairs of different
-    displacements, so the pairs of one displacement are one plane and all windows are box sums. A window of zeros
-    contributes 0.
+    **Differs from the source in** the order of operations only. The recursion never combines pixel pairs of different
+    displacements. The pairs of one displacement are therefore processed as one plane, and all windows are box sums. A
+    window of zeros contributes 0.
 
     References
     ----------
@@ -234,7 +234,7 @@ class CNTK(Kernel):
         wide = max(side, _GROUP)
         sample = np.argwhere(np.ones((min(n, side), min(m, wide)), dtype=bool))
         seconds = 0.0
-        # Time twice, because the first run may compile. Short calls need no estimate.
+        # Run twice and keep the second time, because the first run may compile. Short calls are not timed.
         for _ in range(2 if n_pairs > 10 * len(sample) else 0):
             start = time.perf_counter()
             self._values(left[:side], right[:wide], shape, sample)

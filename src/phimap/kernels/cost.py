@@ -14,7 +14,7 @@ class KernelCost:
     n_pairs : int
         Number of kernel values to compute.
     seconds : float
-        Wall time on the configured threads or on the device, extrapolated from a few pairs that are timed for it.
+        Wall time on the configured threads or on the device, extrapolated from the measured time of a few pairs.
     bytes : int
         Size of the result in bytes.
     """

@@ -22,7 +22,7 @@ class _PowerSeries(DotProductKernel):
 
     @abstractmethod
     def _coefficients(self, j: np.ndarray, n_features: int) -> np.ndarray:
-        """Coefficients of the degrees `j`, an array 0, 1, ..., max_degree."""
+        """Coefficients of the powers `j`, where `j` is the array 0, 1, ..., max_degree."""
 
 
 class Polynomial(_PowerSeries):
@@ -152,8 +152,8 @@ class Taylor(_PowerSeries):
 
     Notes
     -----
-    **Error.** Absolute error of about ``(2 p + d) eps f'(t) t`` with ``t = |x| |y|``. For the homogeneous form, this
-    value at t = 1 times ``|x| |y|``.
+    **Error.** Absolute error of about ``(2 p + d) eps f'(t) t`` with ``t = |x| |y|``. For the homogeneous form, the
+    error is ``|x| |y|`` times this value at t = 1.
 
     **Cost.** One matrix product, 2 n m d operations, and 2 p operations per entry.
 

@@ -1,7 +1,7 @@
-"""Closed forms of the duals ``E[sigma(<w, x>) sigma(<w, y>)]``, w standard Gaussian, of activations and derivatives.
+"""Closed forms of duals ``E[sigma(<w, x>) sigma(<w, y>)]``, w standard Gaussian.
 
-Each function takes the norms of x, the norms of y and the angles between them, as arrays that broadcast. A zero row
-has the angle pi/2 with every row.
+Here sigma is an activation or the derivative of an activation. The functions of this module take the norms of x, the
+norms of y and the angles between x and y, as arrays that broadcast. A zero row has the angle pi/2 with every row.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _erf_root(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
 
 
 def gelu_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """``c (1/4 + arctan(c / r) / (2 pi)) + (s^2 + c^2 q) / (2 pi r)``: see `_gelu_parts`."""
+    """``c (1/4 + arctan(c / r) / (2 pi)) + (s^2 + c^2 q) / (2 pi r)``, with c, s, r and q from `_gelu_parts`."""
     product, area, root, moment = _gelu_parts(x, y, angle)
     # In place, to limit the number of temporary arrays.
     moment = product * product * moment
@@ -74,10 +74,10 @@ def gelu_slope_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarr
 
 
 def _gelu_parts(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> tuple[np.ndarray, ...]:
-    """``c = x y cos(angle)``, ``s = x y sin(angle)``, ``r = ((1 + x^2)(1 + y^2) - c^2)^(1/2)``, and q.
+    """Return ``c = x y cos(angle)``, ``s = x y sin(angle)``, ``r = ((1 + x^2)(1 + y^2) - c^2)^(1/2)``, and q.
 
-    ``q = 1/(1 + x^2) + 1/(1 + y^2)``. r^2 is the determinant of I + C, with C the covariance matrix of the projections
-    of x and y.
+    Here ``q = 1/(1 + x^2) + 1/(1 + y^2)``. r^2 is the determinant of I + C, where C is the covariance matrix of the
+    projections of x and y.
     """
     product, area = x * y * np.cos(angle), x * y * np.sin(angle)
     root = np.hypot(np.hypot(1.0, np.hypot(x, y)), area)

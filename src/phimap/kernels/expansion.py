@@ -8,13 +8,13 @@ import numpy as np
 
 from phimap.kernels.base import DotProductKernel
 
-# Weight in a fit of cosine 1, the diagonal of a kernel matrix of unit rows; all other cosines have weight 1 together.
-# This is the share of the diagonal in a matrix of 2,000 rows.
+# Weight of cosine 1 in a fit; the weights of all other cosines sum to about 1. Cosine 1 is the diagonal of a kernel
+# matrix of unit rows, and the weight is the share of the diagonal in a matrix of 2,000 rows.
 _DIAGONAL = 1 / 2000
-# The same weight when the error of a fit is computed, for a matrix of 500 rows: a polynomial of too low a degree has
-# its largest error on the diagonal.
+# Weight of cosine 1 in the error of a fit: the share of the diagonal in a matrix of 500 rows. It is larger than the
+# weight in the fit, because a polynomial of too low a degree has its largest error on the diagonal.
 _JUDGED_DIAGONAL = 1 / 500
-# Weight of the Chebyshev nodes relative to the cosines of the data; it limits the error at all other cosines.
+# Weight of the Chebyshev nodes relative to the cosines of the data. The nodes limit the error at all other cosines.
 _ELSEWHERE = 1e-3
 _NODES = 400
 # Maximum number of iterations and relative tolerance of `semidefinite_fit`.
@@ -36,7 +36,7 @@ def checked_coefficients(kernel: DotProductKernel, degree: int, n_features: int)
 def fitted_coefficients(kappa: Callable, degree: int, cosines: np.ndarray | None = None) -> np.ndarray:
     """Non-negative coefficients (degree + 1,) of the polynomial that is closest to `kappa` on [-1, 1].
 
-    The squared error is averaged over Chebyshev nodes or, if given, mainly over the cosines (k,) of data.
+    The squared error is averaged over Chebyshev nodes. Cosines (k,) of data, if given, have most of the weight.
     """
     nodes, weights = fitting_nodes(cosines)
     return nonnegative_fit(np.vander(nodes, degree + 1, increasing=True), kappa(nodes), np.sqrt(weights))
@@ -66,7 +66,8 @@ def semidefinite_fit(powers: np.ndarray, values: np.ndarray, weights: np.ndarray
     wanted = np.moveaxis((values * weights) @ (powers / scales), -1, 0)
     wanted = 0.5 * (wanted + wanted.swapaxes(1, 2))
     size = len(gram)
-    # The penalty is the geometric mean of the extreme eigenvalues; those at the level of rounding are raised to 1e-8.
+    # The penalty is the geometric mean of the smallest and the largest eigenvalue. Eigenvalues below 1e-8, which may be
+    # rounding errors, are raised to 1e-8.
     eigenvalues = np.maximum(np.linalg.eigvalsh(gram), 1e-8)
     penalty = float(np.sqrt(eigenvalues[0] * eigenvalues[-1]))
     solve = np.linalg.inv(gram + penalty * np.eye(size))

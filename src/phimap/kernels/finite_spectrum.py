@@ -10,7 +10,8 @@ from phimap._validation import check_finite
 from phimap.kernels.base import Kernel
 from phimap.kernels.geometry import Rows
 
-# Frequencies per block. The projections of a tile on a block are as large as a tile of kernel values.
+# Number of frequencies in a block. The projections of a tile of rows on a block then take no more memory than a tile of
+# kernel values.
 _BLOCK = 256
 
 
@@ -19,7 +20,7 @@ class FiniteSpectrum(Kernel):
 
     .. math:: k(x, y) = \sum_j a_j \cos(\langle w_j, x - y\rangle)
 
-    Weighted random Fourier features define such a kernel. The feature map of this kernel is exact.
+    The inner products of weighted random Fourier features are such a kernel, so its feature map is exact.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ class FiniteSpectrum(Kernel):
     **Cost.** ``4 s`` operations per entry, plus O(s d / 256) per entry for the projections, which are computed once per
     tile of 256 rows.
 
-    **Differs from the source in** nothing; the source calls it the learned kernel of weighted random features.
+    **Differs from the source in** nothing; the source calls this kernel the learned kernel of weighted random features.
 
     References
     ----------

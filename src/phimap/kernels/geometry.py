@@ -11,10 +11,10 @@ from scipy import sparse
 #: Rows (n, d): a dense array or a CSR array.
 Rows = Any
 
-# A squared distance below this fraction of |x|^2 + |y|^2 has lost 10 of its 53 bits to cancellation if computed as
-# |x|^2 + |y|^2 - 2 <x, y>; it is computed again from the difference of the rows.
+# A squared distance below this fraction of |x|^2 + |y|^2 loses at least 10 of its 53 bits to cancellation if computed
+# as |x|^2 + |y|^2 - 2 <x, y>. It is therefore computed again from the difference of the rows.
 _CANCELLATION = 2.0**-10
-# Floats in a block of differences: 8 MiB.
+# Number of floats in a block of differences, which takes 8 MiB.
 _DIFFERENCES = 2**20
 # Angles below this count as 0. Two parallel rows, normalised in float64, differ by the rounding of their norms (a
 # pairwise sum of d squares and a division), which is below 16 eps for any d that fits in memory.
@@ -42,9 +42,9 @@ def unit_rows(X: Rows) -> Rows:
 def squared_distances(X: Rows, Y: Rows, scale: float | np.ndarray = 1.0) -> np.ndarray:
     """``|scale * (x - y)|^2`` (n, m), never negative, exactly 0 for equal rows; `scale` is a number or (d,).
 
-    Distances are ``|x|^2 + |y|^2 - 2 <x, y>`` of the rows minus the mean of X (dense data only). Those below
+    The mean of X is subtracted from dense rows. Squared distances are then ``|x|^2 + |y|^2 - 2 <x, y>``; those below
     ``2^-10 (|x|^2 + |y|^2)`` are computed again from the differences. The relative error is at most about
-    ``2^10 (d + 4) eps``; for dense data it does not depend on the distance of the data from the origin.
+    ``2^10 (d + 4) eps``. For dense data, this error does not depend on the distance of the data from the origin.
     """
     centre = 0.0 if sparse.issparse(X) else X.mean(axis=0)
     left, right = (scaled_columns(rows - centre if np.ndim(centre) else rows, scale) for rows in (X, Y))
@@ -54,7 +54,7 @@ def squared_distances(X: Rows, Y: Rows, scale: float | np.ndarray = 1.0) -> np.n
     squared *= -2.0
     squared += sums
     sums *= _CANCELLATION
-    # On flat indices: to find few entries, NumPy needs ten times as long in two dimensions.
+    # Search the flattened matrix: NumPy takes ten times as long to find a few entries of a two-dimensional array.
     rows, columns = np.divmod(np.flatnonzero(squared <= sums), squared.shape[1])
     step = max(1, _DIFFERENCES // X.shape[1])
     for start in range(0, rows.size, step):
@@ -89,7 +89,7 @@ def angles(X: Rows, Y: Rows) -> np.ndarray:
 
 
 def paired_columns(X: Rows, Y: Rows) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yield j and column j of both tiles, dense (n,) and (m,). For CSR, columns that are zero in both are skipped."""
+    """Yield j and column j of both tiles, dense (n,) and (m,). A column that is zero in both CSR tiles is skipped."""
     if not sparse.issparse(X):
         yield from ((j, X[:, j], Y[:, j]) for j in range(X.shape[1]))
         return

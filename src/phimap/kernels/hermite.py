@@ -7,22 +7,23 @@ from functools import cache
 
 import numpy as np
 
-# Number of terms of the expansion; must be even. For an activation with a kink, a fraction of about 2^-13 of the energy
-# is beyond these terms.
+# Number of terms of the expansion; must be even. For an activation with a kink, the later terms hold a fraction of
+# about 2^-13 of the energy.
 _TERMS = 256
-# The quadrature points reach to 12.5 standard deviations. There the density is below 1e-34, and its square root, a
-# factor of every Hermite function, is below 1e-17. Their number is even, so that no point is at 0, where most kinks and
-# jumps are.
+# Number of quadrature points, and the largest of them in standard deviations. At 12.5 the density is below 1e-34, and
+# its square root, a factor of every Hermite function, is below 1e-17. The number of points is even, so that no point is
+# at 0, where most kinks and jumps are.
 _POINTS, _REACH = 1024, 12.5
 _STEP = 2 * _REACH / _POINTS
-# Standard deviations that are expanded at a time; this keeps scratch arrays smaller than a tile.
+# Number of standard deviations x for which f(x z) is expanded at a time; it keeps scratch arrays smaller than a tile.
 _ROWS = 8
-# An activation counts as discontinuous if the energy of its derivative beyond the terms, divided by the energy within,
-# is at least this. The ratio is about 1 for a jump, less for a jump with a slope beside it, and 1/200 for a kink.
+# Let r be the energy of the derivative beyond the terms of the expansion, divided by its energy in these terms. If r is
+# larger than this, the activation counts as discontinuous. For a jump r is about 1, less if the activation also has a
+# slope; for a kink it is 1/200.
 _JUMP = 0.5
 
 Activation = Callable[[np.ndarray], np.ndarray]
-# Coefficients (..., _TERMS + 2), and the index of the last coefficient that is not negligible.
+# Hermite coefficients (..., _TERMS + 2), and the index of the last coefficient that is not negligible.
 _Expansion = tuple[np.ndarray, int]
 
 
@@ -40,8 +41,8 @@ def slope_moment(activation: Activation, x: np.ndarray, y: np.ndarray, angle: np
     """``E[f'(u) f'(v)]`` from values of f only, with the arguments of `hermite_moment`; 0 if x or y is 0.
 
     By Stein's lemma ``f'(x z)`` has the coefficients ``(k + 1)^(1/2) c_(k+1)(x) / x``. If the expansion of f does not
-    converge within its terms, the energy of f' beyond them is estimated from difference quotients of f and clipped to
-    bounds that follow from the energy of f beyond them.
+    converge within its terms, the energy of f' in later terms is estimated from difference quotients of f. The estimate
+    is clipped to bounds that follow from the energy of f in later terms.
     """
     return _mehler(_expanded_slopes(activation, x), _expanded_slopes(activation, y), angle)
 
@@ -109,7 +110,7 @@ def _expanded(activation: Activation, x: np.ndarray) -> _Expansion:
 
 
 def _expanded_slopes(activation: Activation, x: np.ndarray) -> _Expansion:
-    """Hermite coefficients of ``f'(x z)``, in the same form as in `_expanded`."""
+    """Hermite coefficients of ``f'(x z)``, in the same layout as the result of `_expanded`."""
     nodes, table = _rule()
     sizes, coefficients, last = x.reshape(-1), np.zeros((x.size, _TERMS + 2)), 0
     roots = np.arange(1, _TERMS) ** 0.5
@@ -124,8 +125,9 @@ def _expanded_slopes(activation: Activation, x: np.ndarray) -> _Expansion:
         beyond = _remainders(values, own)
         found = coefficients[rows]
         found[:, : _TERMS - 1] = roots * own[:, 1:] / size
-        # For K terms, the sum of k c_k^2 beyond them is at least the sum of K c_k^2, and at most 3 times that if the
-        # coefficients decrease at least as fast as for a kink. Difference quotients estimate it within these bounds.
+        # Beyond the K terms, the sum of k c_k^2 is at least the sum of K c_k^2. It is at most 3 times the sum of
+        # K c_k^2 if the coefficients decrease at least as fast as for a kink. The estimate from difference quotients is
+        # clipped to these bounds.
         least = _TERMS * beyond[:, ::-1] / np.square(size)
         steep = least.sum(axis=1) > _JUMP * np.square(found[:, : _TERMS - 1]).sum(axis=1)
         if steep.any():
@@ -141,7 +143,7 @@ def _expanded_slopes(activation: Activation, x: np.ndarray) -> _Expansion:
 
 
 def _remainders(values: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-    """Energies (n, 2) of the even and odd parts of functions, given at the nodes, beyond coefficients (n, _TERMS)."""
+    """Energies (n, 2) that the `coefficients` leave out of the even and odd parts of functions, given at the nodes."""
     table, mirrored = _rule()[1], values[:, ::-1]
     remainders = np.empty((len(values), 2))
     for parity, part in enumerate((0.5 * (values + mirrored), 0.5 * (values - mirrored))):

@@ -13,7 +13,7 @@ from phimap.ops import Array, is_tensor, ops_for
 
 
 def window_sums(planes: np.ndarray, filter_size: int) -> np.ndarray:
-    """Sums over square windows of side `filter_size` around each pixel of (..., h, w), with zeros outside."""
+    """Sums over square windows of side `filter_size` around each pixel of images (..., h, w), with zeros outside."""
     for axis in (-2, -1):
         n = planes.shape[axis]
         radius = min(filter_size // 2, n - 1)
@@ -38,7 +38,7 @@ def inverse_roots(images: np.ndarray, depth: int, filter_size: int) -> np.ndarra
 
 
 def planes_of(rows: Array, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
-    """Float64 images (n, c, h, w) on the host, each divided by its largest absolute entry, and these entries (n,)."""
+    """Float64 images (n, c, h, w) on the host, each divided by its largest absolute entry, and the divisors (n,)."""
     dense = rows.toarray() if sparse.issparse(rows) else ops_for(rows).to_host(rows)
     images = dense.astype(np.float64).reshape(-1, *shape).transpose(0, 3, 1, 2)
     peaks = np.abs(images).max(axis=(1, 2, 3))
@@ -46,7 +46,7 @@ def planes_of(rows: Array, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
 
 
 def checked_images(X: Any, name: str) -> Array:
-    """`X` (n, d), checked to be finite: a uint8, float32 or float64 array, dense or CSR, or a tensor."""
+    """Return `X` (n, d) as a tensor or a uint8, float32 or float64 array, dense or CSR; raise if it is not finite."""
     if is_tensor(X):
         from phimap.ops.torch_ops import check_tensor
 

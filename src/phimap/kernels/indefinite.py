@@ -16,7 +16,7 @@ from phimap.kernels.zonal import raising_coefficient, zonal_degree, zonal_polyno
 
 # A coefficient below this multiple of the sum of absolute terms in its integral is rounding noise.
 _NOISE = 64 * np.finfo(np.float64).eps
-# Nodes of a quadrature rule: exact for products of two polynomials of the highest degree, and beyond.
+# Number of quadrature nodes; the rule is exact for products of two polynomials of the highest degree, and beyond.
 _NODES = 400
 
 

@@ -23,7 +23,7 @@ class _WideNetwork(RotationInvariantKernel):
 
     @property
     def is_homogeneous(self) -> bool:
-        """Whether the kernel is ``|x| |y|`` times a function of the angle: for ReLU, leaky ReLU and abs."""
+        """Whether the kernel is ``|x| |y|`` times a function of the angle; true for ReLU, leaky ReLU and abs."""
         return isinstance(wide_layer(self.activation), FoldedLayer)
 
     @property
@@ -39,7 +39,7 @@ class _WideNetwork(RotationInvariantKernel):
 
     @property
     def norm_power(self) -> int | None:
-        """1 if the activation is 0 at 0, 0 if it is not, and None for step and sign."""
+        """Power p of the norms: 1 if the activation is 0 at 0, else 0; None for step and sign."""
         return wide_layer(self.activation).norm_power
 
     def _check_parameters(self, n_features: int) -> None:
@@ -47,7 +47,7 @@ class _WideNetwork(RotationInvariantKernel):
         self._layer()
 
     def _layer(self) -> WideLayer:
-        """The layer of the activation; an error if the kernel is not defined for it."""
+        """Return the layer of the activation; raise if the kernel is not defined for this activation."""
         return wide_layer(self.activation)
 
 
@@ -134,16 +134,16 @@ class NTK(_WideNetwork):
 
     Notes
     -----
-    **Error.** For ReLU, leaky ReLU and abs: a few eps per layer, relative to ``k(x, x)``; close rows are accurate, too,
-    because angles are computed instead of cosines. ``K_L(1) = L + 1`` exactly. For erf, GELU, sin and cos: a few eps
-    per layer, relative to ``(k(x, x) k(y, y))^(1/2)``, times the squared norm if that exceeds 1.
+    **Error.** For ReLU, leaky ReLU and abs: a few eps per layer, relative to ``k(x, x)``, also for close rows, because
+    angles are computed instead of cosines. ``K_L(1) = L + 1`` exactly. For erf, GELU, sin and cos: a few eps per layer,
+    relative to ``(k(x, x) k(y, y))^(1/2)``, times the squared norm if that exceeds 1.
 
     Softplus and callables use a truncated Hermite expansion, see `ActivationKernel`. By Stein's lemma, the derivative
-    of a callable has the coefficients ``(k + 1)^(1/2) c_(k+1)(x) / |x|``. Their error is about 1e-13 if the expansion
+    of a callable has the coefficients ``(k + 1)^(1/2) c_(k+1)(x) / |x|``. The error is about 1e-13 if the expansion
     converges within 256 terms. If it does not, as for a kink, the error of the derivative's dual is at most
     ``2 (r(x) r(y))^(1/2) |cos(x, y)|^256``, where r is the energy of the derivative beyond the 256 terms (1/18 for a
-    ReLU); it matters for nearly parallel rows only. A callable with a jump raises an error, as does one whose slope is
-    too steep for the norm of the rows: tanh at norms above 40.
+    ReLU). This error matters for nearly parallel rows only. A callable with a jump raises an error. So does a callable
+    that is too steep for the norms of the rows, such as tanh at norms above 40.
 
     **Cost.** One matrix product, 2 n m d operations, and about six elementary functions per entry and layer, or up to
     512 multiplications for expansions.

@@ -12,10 +12,10 @@ import numpy as np
 from phimap.kernels.images import window_sums
 from phimap.kernels.wide_layers import WideLayer
 
-# Limits for the image pairs processed at a time: numbers in their planes, which fit in the second-level cache together
-# with temporaries, and numbers prepared for their pixels.
+# Two limits for the image pairs that are processed at a time. The first is for the count of numbers in their planes,
+# which then fit in the second-level cache with temporaries; the second, for the numbers prepared for their pixels.
 _PLANE, _KEPT = 2**12, 2**18
-#: Maximum count of numbers prepared for the pixels on one side of a tile: 32 MiB.
+#: Maximum count of numbers prepared for the pixels on one side of a tile; they take 32 MiB.
 MOST_KEPT = 2**22
 
 
@@ -57,7 +57,7 @@ def _sums(
     """Sums (r,) of P_L over the pixel pairs of r image pairs.
 
     `left` and `right` hold the images (r, c, h, w), the inverse standard deviations, and the arrays that
-    ``layer.prepared`` returned. The shapes of all but the images begin with (r, L, h, w).
+    ``layer.prepared`` returned. The shapes of all arrays except the images begin with (r, L, h, w).
     """
     height, width = left[0].shape[2:]
     reach_y, reach_x = (0, 0) if flat else (height - 1, width - 1)

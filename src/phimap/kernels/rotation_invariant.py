@@ -30,7 +30,7 @@ class RotationInvariantKernel(Kernel):
 
     @property
     def norm_power(self) -> int | None:
-        """The power p for which ``k(x, y) / (|x| |y|)^p`` is a smooth function of the norms; None if there is none."""
+        """The power p for which ``k(x, y) / (|x| |y|)^p`` is a smooth function of the norms; None if no p exists."""
         return None
 
     @abstractmethod

@@ -23,7 +23,7 @@ class Sparsified:
 
 
 def checked_array(X: Any, name: str, *dtypes: type) -> Rows:
-    """`X` (n, d), checked to be finite; dense or CSR. Its dtype is kept if it is in `dtypes`, else ``dtypes[0]``."""
+    """Return `X` (n, d), dense or CSR; raise if it is not finite. A dtype not in `dtypes` becomes ``dtypes[0]``."""
     rows = check_array(
         X,
         accept_sparse="csr",  # pyright: ignore[reportArgumentType]
@@ -36,7 +36,7 @@ def checked_array(X: Any, name: str, *dtypes: type) -> Rows:
 
 
 def checked_rows(X: Any, name: str) -> Rows:
-    """`X` (n, d) as a finite float32 or float64 array, dense or CSR."""
+    """Return `X` (n, d) as a float32 or float64 array, dense or CSR; raise if it is not finite."""
     rows = checked_array(X, name, np.float64, np.float32)
     if not sparse.issparse(rows):
         return rows

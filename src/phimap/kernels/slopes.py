@@ -11,7 +11,7 @@ from phimap.kernels.geometry import squared_distances
 #: Derivative of a radial kernel with respect to half the squared scaled distance. The argument holds squared scaled
 #: distances (n, m) and may be overwritten.
 Slope = Callable[[np.ndarray], np.ndarray]
-#: Floats in a scratch array: 16 MiB.
+#: Number of floats in a scratch array, which takes 16 MiB.
 SCRATCH = 2**21
 
 
@@ -20,8 +20,8 @@ def radial_gradients(
 ) -> np.ndarray:
     """Gradients (n, d, t) of ``sum_j weights[j] f(|scale (x - y_j)|^2)`` at the rows of `X`.
 
-    With s_j the slope at y_j, the gradient is ``scale^2 sum_j weights[j] s_j (x - y_j)``: one matrix of slopes and t
-    matrix products.
+    With s_j the slope at y_j, the gradient is ``scale^2 sum_j weights[j] s_j (x - y_j)``. This takes one matrix of
+    slopes and t matrix products.
     """
     result = np.empty((X.shape[0], X.shape[1], weights.shape[1]))
     step = max(1, SCRATCH // Y.shape[0])
@@ -48,8 +48,8 @@ def product_gradients(
 ) -> np.ndarray:
     """Gradients (n, d, t) of ``sum_j weights[j] exp(-sum_k |scale_k (x_k - y_jk)|)``.
 
-    `values` (n, m) are the exponentials. In a column where x and y_j agree, the mean of the one-sided slopes is used:
-    zero.
+    `values` (n, m) are the exponentials. In a column where x and y_j agree, the slope counts as zero, the mean of the
+    one-sided slopes.
     """
     result = np.empty((X.shape[0], X.shape[1], weights.shape[1]))
     step = max(1, SCRATCH // Y.shape[0])

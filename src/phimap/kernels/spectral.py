@@ -304,8 +304,8 @@ class StudentLaw(SpectralLaw):
         return self.nu / (self.nu - 1.0) if self.nu > 1.0 else np.inf
 
     def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        # Each row has one more Gaussian, from which its chi-square denominator is computed. Denominators drawn after
-        # all Gaussians would depend on the size.
+        # Each row has one additional Gaussian, from which its chi-square denominator is computed. Denominators drawn
+        # after all Gaussians would depend on the size.
         draws = rng.standard_normal((size, self.n_features + 1))
         half_chi_square = special.gammaincinv(self.nu, special.ndtr(draws[:, -1]))
         return draws[:, :-1] * np.sqrt(self.nu / half_chi_square)[:, None]
@@ -322,7 +322,7 @@ class StudentLaw(SpectralLaw):
 
 @dataclass(frozen=True, eq=False)
 class SphereLaw(SpectralLaw):
-    """The uniform distribution on the sphere of radius ``sqrt(d)``: directions in leverage-score sampling.
+    """The uniform distribution on the sphere of radius ``sqrt(d)``, for leverage-score sampling.
 
     The covariance matrix is the identity, as for the standard Gaussian law.
     """
@@ -369,7 +369,7 @@ class SumLaw(SpectralLaw):
 
 @dataclass(frozen=True, eq=False)
 class MixtureSumLaw(SumLaw):
-    """The law of a sum of Gaussian scale mixtures, each with one scale for all coordinates: again a scale mixture."""
+    """The law of a sum of Gaussian scale mixtures, each with one scale for all coordinates; also a scale mixture."""
 
     is_gaussian_mixture: ClassVar[bool] = True
 
@@ -379,7 +379,7 @@ class MixtureSumLaw(SumLaw):
 
 
 def law_of_sum(*laws: SpectralLaw) -> SpectralLaw:
-    """The law of a sum of independent frequencies: Gaussian if all are Gaussian, Cauchy if all are, else a `SumLaw`."""
+    """The law of a sum of independent frequencies: Gaussian if all terms are, Cauchy if all are, else a `SumLaw`."""
     parts = [part for law in laws for part in (law.parts if isinstance(law, SumLaw) else (law,))]
     for stable, power in ((GaussianLaw, 2), (CauchyLaw, 1)):
         scales = [np.asarray(part.scale, dtype=np.float64) for part in parts if type(part) is stable]

@@ -34,7 +34,7 @@ class _ScaledKernel(StationaryKernel):
 
     @abstractmethod
     def _of_difference(self, scaled: np.ndarray) -> np.ndarray:
-        """Kernel values of rows that differ in one column only, by `scaled` length scales; may overwrite `scaled`."""
+        """Kernel values of rows that differ by `scaled` length scales in one column; may overwrite `scaled`."""
 
 
 class _GammaKernel(_ScaledKernel):
@@ -56,7 +56,7 @@ class _GammaKernel(_ScaledKernel):
 
     @abstractmethod
     def _inverse_of_gamma(self, gamma: float) -> float:
-        """The ``1 / length_scale`` that corresponds to `gamma`."""
+        """The value of ``1 / length_scale`` that corresponds to `gamma`."""
 
 
 class Gaussian(_GammaKernel):
@@ -359,6 +359,6 @@ class Matern(_ScaledKernel):
 
 
 def _times(X: sparse.csr_array, scale: float | np.ndarray) -> sparse.csr_array:
-    """CSR tile with columns multiplied by `scale`, a number or (d,); 32-bit indices, which scikit-learn requires."""
+    """A CSR tile with columns multiplied by `scale`, a number or (d,), and 32-bit indices, as scikit-learn requires."""
     data = X.data * (scale if np.ndim(scale) == 0 else np.asarray(scale)[X.indices])
     return sparse.csr_array((data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)

@@ -89,7 +89,7 @@ class WideLayer(ABC):
 
     @property
     def has_slope(self) -> bool:
-        """Whether the derivative of the activation is not 0 almost everywhere."""
+        """False if the derivative of the activation is 0 almost everywhere, else True."""
         return True
 
     @abstractmethod
@@ -107,8 +107,8 @@ class WideLayer(ABC):
     def prepared(self, x: np.ndarray, y: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Precomputed arrays for `pair_covariance` and `pair_slopes`, from standard deviations x and y.
 
-        The arrays in the first list have the axes of x first, those in the second list the axes of y. To select pairs,
-        index these axes in all arrays of a list.
+        The first axes of the arrays in the first list are the axes of x; in the second list, they are the axes of y. To
+        select pairs, index these axes in all arrays of a list.
         """
         return [x], [y]
 
@@ -124,7 +124,7 @@ class WideLayer(ABC):
 
     @property
     def norm_power(self) -> int | None:
-        """1 if the dual vanishes in proportion to the norms, 0 if it does not vanish; None for step and sign."""
+        """Power p of the norms: 1 if the activation is 0 at 0, else 0; None for step and sign."""
         if not self.has_slope:
             return None
         return int(float(self.energy(np.zeros(1))[0]) == 0.0)
@@ -142,7 +142,7 @@ class WideLayer(ABC):
     def following(
         self, x: np.ndarray, y: np.ndarray, covariance: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Standard deviations and angles of the layer's outputs, which have this covariance, gain included.
+        """Standard deviations and angles of the layer's outputs; `covariance` is their covariance, gain included.
 
         Near 0 and pi an angle computed from its cosine has an error of about ``eps^(1/2)``. This is acceptable: smooth
         duals depend on the cosine and the squared sine only, which stay accurate.
@@ -209,7 +209,7 @@ class FoldedLayer(WideLayer):
 
 @dataclass(frozen=True)
 class ClosedLayer(WideLayer):
-    """Units whose dual has a closed form, and the derivative's dual too, unless the units are piecewise constant."""
+    """Units whose dual has a closed form; so has the derivative's dual, unless the units are piecewise constant."""
 
     name: str
     dual: duals.Dual
@@ -290,7 +290,7 @@ def wide_layer(activation: Any) -> WideLayer:
 
 
 def tangent_layer(activation: Any) -> WideLayer:
-    """The layer of an activation for a tangent kernel; an error if its derivative is 0 almost everywhere."""
+    """Return the layer of an activation for a tangent kernel; raise if its derivative is 0 almost everywhere."""
     layer = wide_layer(activation)
     if not layer.has_slope:
         raise ValueError(

@@ -25,12 +25,13 @@ from phimap.kernels.wide_layers import FoldedLayer
 # Highest degree of an expansion: 256 for up to 64 columns, 16 for more. With many columns, polynomials of higher degree
 # are large only at projections that hardly ever occur.
 _DEGREE, _WIDEST, _DEGREE_BEYOND = 256, 64, 16
-# Terms of a power series. At cosines below 0.95 later terms are negligible.
+# Number of terms of a power series. At cosines below 0.95, later terms are negligible.
 _TERMS = 512
-# Up to this many columns, coefficients are integrals; for more, they are sums over a power series. With few columns,
-# high powers contribute much to low degrees, so a truncated series is inaccurate; with many, integrals lose digits.
+# Maximum number of columns for which coefficients are integrals; for more columns, they are sums over a power series.
+# With few columns, high powers contribute much to low degrees, so a truncated series is inaccurate. With many columns,
+# integrals lose digits.
 _WIDEST_INTEGRAL = 8
-# Points of the quadrature rule; its error decreases with the square of their number, or faster.
+# Number of points n of the quadrature rule. Its error decreases like 1 / n^2, or faster.
 _POINTS = 2**13
 # Coefficients below this fraction of the kernel at cosine 1 are rounding errors.
 _ROUNDING = 1e-13
@@ -44,7 +45,7 @@ def zonal_degree(n_features: int) -> int:
 
 
 def zonal_coefficients(kernel: RotationInvariantKernel, n_features: int) -> np.ndarray:
-    """Non-negative b_k with ``kappa = sum_k b_k P_k``, up to a degree where P_k is negligible inside (-1, 1)."""
+    """Non-negative b_k in ``kappa = sum_k b_k P_k``, up to the degree `zonal_degree` of `n_features`."""
     return _coefficients(type(kernel), tuple(kernel.get_params(deep=False).items()), n_features).copy()
 
 

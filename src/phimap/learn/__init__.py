@@ -15,7 +15,7 @@ listed before them:
 - ``deviations``, ``base``: standard deviations of predictions, and what the estimators share.
 - ``regressor``, ``classifier``: the estimators.
 - ``doubly_stochastic``: learners that store only coefficients, fitted by stochastic gradients.
-- ``active``: which rows to label, from the features alone.
+- ``active``: the choice of rows to label, from the features alone.
 """
 
 from phimap.learn.active.design import GreedyDesign

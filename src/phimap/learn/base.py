@@ -1,4 +1,4 @@
-"""What the learners share: parameters, the ways to train, and public attributes."""
+"""The base class of the learners, with their parameters, training methods and public attributes."""
 
 from __future__ import annotations
 
@@ -42,16 +42,17 @@ from phimap.random_map import RandomMap
 from phimap.records import equal_records
 from phimap.tables import TableEncoder
 
-# Parameters that do not affect the coefficients, or, for `memory`, that the checkpoint handles itself.
+# Parameters that may differ between the stopped and the continued fit. `n_jobs` and `verbose` do not affect the
+# coefficients, and the checkpoint itself stores the budget set by `memory`.
 _CHANGE_NO_BIT = ("memory", "n_jobs", "verbose")
-# Number of constant columns named in a note.
+# Largest number of constant columns that a note names.
 _NAMED = 10
 
 
 class KernelModel(BaseEstimator):
     """A linear model on the features of a kernel.
 
-    A subclass names the kind of its targets and its losses.
+    A subclass sets the class of its targets and the names of its losses.
     """
 
     _targets_type: ClassVar[type[Targets]]
@@ -132,17 +133,17 @@ class KernelModel(BaseEstimator):
 
         Notes
         -----
-        **Cost.** With n rows and m components: the features of all rows, n m^2 flops for the Gram matrix, and two
-        Cholesky factorisations of order m, one of them to choose alpha (of order n, in the dual form, if n < m or n
-        is at most 2,048). Memory: three packed triangles of 4 m^2 bytes and one batch of features; the n x m feature
-        matrix is held only in the dual form. Solvers in passes form the features once a pass, or keep them if they fit
-        half of the remaining byte budget.
+        **Cost.** With n rows and m components, a fit forms the features of all rows. The Gram matrix takes n m^2 flops.
+        Two Cholesky factorisations of order m follow, one of them to choose alpha. If n < m or n is at most 2,048, the
+        fit uses the dual form, whose factorisations have order n. Memory: three packed triangles of 4 m^2 bytes and one
+        batch of features; only the dual form holds the n x m feature matrix. Solvers in passes keep the features that
+        fit half of the remaining byte budget, and form the others again in each pass.
 
         **Bits.** The number of threads does not change the result. Batches have 4,096 rows; up to 16,384, if their
         features take at most 64 MiB; fewer, usually down to 256, if the features of 4,096 rows exceed 256 MiB or the
         byte budget is small. Sums are rounded batch by batch. `fit_batches` gives the same bits if its batches are cut
-        at the same rows. Otherwise random draws, samples of the rows and classes are the same; scales, sums and
-        everything computed from them differ by rounding.
+        at the same rows. With other cuts, the random draws, the samples of the rows and the classes are still the same,
+        but scales, sums and everything computed from them differ by rounding.
         """
         with self._settings() as settings:
             if is_dask(X):
@@ -164,20 +165,20 @@ class KernelModel(BaseEstimator):
         """Fit on a stream of batches, in two passes: one for scales and classes, one for the sums.
 
         Data frames take up to two more passes: one looks for cells other than numbers, one fits their encoder. Memory
-        holds no more rows than one batch. Batches cut like those of `fit` (see its notes) give the same bits as `fit`,
-        other batches the same up to rounding.
+        holds no more rows than one batch. Batches cut like those of `fit` (see its notes) give the same bits as `fit`.
+        Other batches give the same model up to rounding.
 
         Parameters
         ----------
         batches : iterable of (X, y) or (X, y, sample_weight)
             Must give the same batches at each iteration: a list, or an object that opens its file again.
         encoder : TableEncoder, optional
-            The fitted encoder of data frames that made these batches, which are arrays; it becomes `encoder_`, so that
-            the model accepts frames.
+            The fitted encoder that made these batches, which are arrays, from data frames. It becomes `encoder_`, so
+            that the model accepts data frames.
         checkpoint : Checkpoint, optional
-            Where the sums of the passes are written at intervals. A fit that was stopped continues from there.
+            Store to which the sums of the passes are written at intervals. A stopped fit continues from these sums.
         summary : RowSummary, optional
-            Summary started by `new_summary` and updated with all rows; it saves the first pass.
+            Summary started by `new_summary` and updated with all rows; it replaces the first pass.
         feature_names : iterable of str, optional
             Names of the columns of arrays.
 
@@ -190,7 +191,7 @@ class KernelModel(BaseEstimator):
         TypeError
             If `batches` is a one-shot iterator.
         ValueError, MemoryError
-            As `fit`.
+            As in `fit`.
         DataError
             If the checkpoint belongs to another fit.
         """
@@ -228,7 +229,7 @@ class KernelModel(BaseEstimator):
         parts : sequence of tuples
             Arguments of `read`.
         first_rows : sequence of int
-            Number of rows before each part.
+            Number of rows that come before each part.
         read : callable
             ``read(*part)`` gives the batches (X, y) of a part; it is sent to the workers.
         encoder, feature_names : optional
@@ -242,7 +243,7 @@ class KernelModel(BaseEstimator):
             return self._keep(fit_parts(parts, first_rows, read, encoder, self._kind, settings, feature_names))
 
     def new_summary(self, labels: bool | None = None) -> RowSummary:
-        """An empty summary of training rows, for a program that reads all rows before it fits.
+        """Return an empty summary of training rows, for a program that reads all rows before it fits.
 
         Parameters
         ----------
@@ -266,8 +267,8 @@ class KernelModel(BaseEstimator):
         other : KernelModel
             Typically a copy of the same model as this one, trained on other rows.
         shared : KernelModel, optional
-            The model from which both were copied, as it was at that time; its rows, which both have seen, count once.
-            None if they share no rows.
+            The model from which both were copied, in its state at that time. Its rows, which both models have seen,
+            count once. None if the two models share no rows.
 
         Returns
         -------
@@ -331,7 +332,7 @@ class KernelModel(BaseEstimator):
         return self
 
     def _with_more_rows(self) -> Self:
-        """The model after rows were added to its state: it has to be solved again."""
+        """Drop the solution after rows were added to the state, so that it is computed again when next needed."""
         n_rows = self._state.sums.n_rows
         self._fitted = replace(self._fitted, n_samples_seen=n_rows, solution=None, corrections=None, calibration=None)
         vars(self).pop("_deviations", None)
@@ -349,7 +350,7 @@ class KernelModel(BaseEstimator):
         seed: np.random.SeedSequence | None = None,
         warn: bool = True,
     ) -> Iterator[FitSettings]:
-        """The checked parameters, for a block in which the byte budgets are fixed.
+        """Check the parameters and yield the settings; the byte budgets are fixed while the ``with`` block runs.
 
         A checkpoint stores the budget of its fit. `seed` is the seed of a fit to which rows are added.
         """
@@ -404,8 +405,8 @@ class KernelModel(BaseEstimator):
         Returns
         -------
         ndarray, or Dask array if `X` is one, of shape (n_samples,) or, for regression, (n_samples, n_targets)
-            Labels of the kind that `fit` saw, or numbers: float32 for float32 input, else float64. Targets that float32
-            does not resolve to three digits of their range, such as times in seconds, are predicted in float64.
+            Labels like those given to `fit`, or numbers: float32 for float32 input, else float64. Targets that are far
+            from 0 relative to their range, such as times in seconds, or of extreme size are predicted in float64.
 
         Raises
         ------
@@ -415,33 +416,33 @@ class KernelModel(BaseEstimator):
         Warns
         -----
         OutsideWarning
-            If rows lie far outside of the training rows; one warning with their share.
+            If rows lie far outside of the training rows. One warning gives the share of such rows.
 
         Notes
         -----
         Far from the training rows, random features of a stationary kernel oscillate, whereas the exact kernel model
-        returns to the mean. The outputs of far rows are therefore shrunk towards the mean of the training rows. Let x'
-        be the nearest row within the widened ranges of the training columns: the difference between output and mean is
-        multiplied by ``min(1, 2 k(x, x') / k(x, x))``. Outputs of kernels that are not stationary, and of CSR rows, are
-        not changed.
+        returns to the mean. The outputs of far rows are therefore shrunk towards the mean output of the training rows.
+        Let x' be the row nearest to x within the widened ranges of the training columns. The difference between output
+        and mean is multiplied by ``min(1, 2 k(x, x') / k(x, x))``. Outputs for CSR rows, and of kernels that are not
+        stationary, are not changed.
         """
         return self._apply(Fitted.predictions, X)
 
     def _apply(self, method: Callable[..., np.ndarray], X: Any, **named: Any) -> Any:
-        """``method(fitted, X, compute)`` of the solved model; for a Dask collection lazily, block by block."""
+        """Return ``method(fitted, X, compute)`` of the solved model; the result is lazy if `X` is a Dask collection."""
         fitted = self._solved()
         work = partial(_outputs, method, fitted, self.device, self.n_jobs, named)
         return map_rows(work, X, fitted.inputs.typical_rows(typical_rows(X))) if is_dask(X) else work(X)
 
     def _score_collection(self, X: Any, y: Any, sample_weight: Any) -> float:
-        """The score on Dask collections."""
-        # Called for its errors: it raises at once if the rows do not suit the model.
+        """Return the score on Dask collections."""
+        # `predict` is lazy here. It is called because it raises an error at once if the rows do not suit the model.
         self.predict(X)
         predict = partial(_outputs_of, Fitted.predictions, self.device, self.n_jobs)
         return score_collection(self._solved(), predict, X, y, sample_weight)
 
     def _solved(self) -> Fitted:
-        """The fitted model, solved for all rows seen so far."""
+        """Return the fitted model, solved for all rows seen so far."""
         check_is_fitted(self)
         if self._fitted.solution is None:
             with self._settings(seed=self._fitted.seed) as settings:
@@ -480,17 +481,17 @@ class KernelModel(BaseEstimator):
 
     @property
     def solver_(self) -> RidgeSolver:
-        """The sums over the training rows, or in dual form their features; solvers in passes have none."""
+        """Sums over the training rows, or in dual form the features of the rows; absent after a solver in passes."""
         return self._state.sums
 
     @property
     def statistics_(self) -> RidgeStatistics | None:
-        """Sums over all rows seen; None in dual form, and for solvers in passes."""
+        """Sums over all rows seen; None in dual form, and after a solver in passes."""
         return self._state.sums.statistics if hasattr(self, "_state") else None
 
     @property
     def solution_(self) -> LinearSolution:
-        """The linear model, and how it was found."""
+        """The linear model, with the path of alpha and facts about the solution."""
         return self._solved().solved
 
     @property
@@ -521,7 +522,8 @@ class KernelModel(BaseEstimator):
         return tags
 
     def __getstate__(self) -> Any:
-        # The factor behind standard deviations is as large as the sums, and follows from them in seconds.
+        # The factor for standard deviations is not stored: it is as large as the sums, from which it is computed again
+        # in seconds.
         state: Any = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_deviations"}
 
@@ -538,7 +540,7 @@ class KernelModel(BaseEstimator):
 def _outputs(
     method: Callable[..., np.ndarray], fitted: Fitted, device: str, n_jobs: int | None, named: dict[str, Any], X: Any
 ) -> np.ndarray:
-    """``method(fitted, X, compute)`` with the byte budget of this process."""
+    """Return ``method(fitted, X, compute)``, computed within the byte budget of this process."""
     with fixed_budget() as memory:
         return method(fitted, X, Compute(device, n_jobs, memory), **named)
 
@@ -555,7 +557,7 @@ def _check_same_map(checkpoint: CheckpointStore, mapped: ScaledMap) -> None:
 
 
 def _note_constant_columns(fitted: Fitted) -> None:
-    """Write which columns of numbers have no effect; for encoded frames, the encoder's summary lists them."""
+    """Write the names of constant columns of numbers. For encoded frames, the summary of the encoder lists them."""
     constant = np.flatnonzero(fitted.map.scaling.factor == 0)
     if fitted.inputs.encoder is None and constant.size:
         named = fitted.inputs.column_names.tolist()

@@ -13,13 +13,14 @@ from phimap.learn.targets.base import Targets
 from phimap.ops import single_threaded_blas
 from phimap.records import Record, of_number
 
-# Gaussian prior of the logarithms of power and width: their mean over nine tables, and about twice their spread. It
-# keeps probabilities finite if there are few rows, or the classes are separated without error.
+# Mean and standard deviation of the Gaussian prior of the logarithms of power and width: their mean over nine tables,
+# and about twice their spread. The prior keeps probabilities finite if there are few rows, or if the classes are
+# separated without error.
 _CENTRE = np.array([1.2, -2.0])
 _SPREAD = 1.0
 # Bounds of the search: no data have moved the logarithms this far from their prior means.
 _FARTHEST = 6.0
-# Below this, log(softplus(x)) equals x in float64.
+# For x below this, log(softplus(x)) equals x in float64.
 _LINEAR = -36.0
 
 
@@ -40,19 +41,19 @@ class Calibration(Record):
     .. math:: p_c \propto \operatorname{softplus}(u_c / \tau)^a, \qquad \operatorname{softplus}(x) = \log(1 + e^x),
 
     with the power a and the width :math:`\tau`. The scores of a least-squares fit of labels estimate probabilities, but
-    may leave the interval from 0 to 1: where u is large compared with the width, the probability is a power of u; where
-    u is negative, the probability falls as :math:`e^{a u / \tau}`. For large :math:`\tau` and a this is a softmax with
-    a temperature.
+    may leave the interval from 0 to 1. If u is large compared with the width, the probability is a power of u. If u is
+    negative, the probability falls as :math:`e^{a u / \tau}`. For large :math:`\tau` and a, the formula is a softmax
+    with a temperature.
 
-    Power and width maximise the likelihood of validation rows, whose weights are divided by their mean, times a
-    Gaussian prior of the logarithms of power and width. The probabilities of a row have the order of its scores.
+    Power and width maximise the likelihood of validation rows, times a Gaussian prior of the logarithms of power and
+    width. The weights of the rows are divided by their mean. The probabilities of a row have the order of its scores.
 
-    **Error.** Scores of training rows are overconfident and would give a width far too small, hence validation rows.
-    **Cost.** A few dozen evaluations of r n_classes values.
+    **Error.** Validation rows are used because scores of training rows are overconfident and would give a width far too
+    small. **Cost.** A few dozen evaluations of r n_classes values for r validation rows.
 
-    **Differs from the source in** the softplus in place of the exponential, which takes one more parameter and lowers
-    the log loss, and in the prior. There is no offset for each class: offsets lower the log loss by only 1 % (median of
-    nine tables), and the most probable class would no longer be the one with the largest score.
+    **Differs from the source in** the prior, and in the softplus, which replaces the exponential: it has one more
+    parameter and lowers the log loss. There is no offset for each class. Offsets lower the log loss by only 1 % (median
+    of nine tables), and the most probable class would no longer be the class with the largest score.
 
     References
     ----------
@@ -66,7 +67,7 @@ class Calibration(Record):
 
     @classmethod
     def of(cls, held_out: HeldOutScores) -> Calibration:
-        """Return the calibration of maximum posterior density, given validation rows' scores and classes."""
+        """Return the calibration of maximum posterior density, given the scores and classes of validation rows."""
         low = -1.0 if held_out.targets.shape[1] == 1 else float(held_out.targets.min())
         shares = _shares(held_out.predictions.astype(np.float64), low)
         labels = _shares(held_out.targets, low).argmax(axis=1)
@@ -84,19 +85,19 @@ class Calibration(Record):
         return cls(low, *(float(value) for value in np.exp(found)))
 
     def log_probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """Logarithms of the probabilities (n, n_classes) for scores (n, 1) or (n, n_classes), in their dtype."""
+        """Return log-probabilities (n, n_classes) for scores (n, 1) or (n, n_classes), in the dtype of the scores."""
         return log_softmax(self.power * _log_softplus(_shares(scores, self.low) / self.width), axis=1)
 
 
 def calibration_of(targets: Targets, held_out: HeldOutScores | None, loss: str) -> Calibration | None:
-    """The calibration of a classifier; None without validation scores, and for the logistic loss, which needs none."""
+    """Return the calibration of a classifier; None for regressors, the logistic loss, and without held-out scores."""
     if not targets.has_labels or loss == "logistic" or held_out is None:
         return None
     return Calibration.of(held_out)
 
 
 def _shares(scores: np.ndarray, low: float) -> np.ndarray:
-    """Scores (n, t) rescaled to (n, n_classes), so that their targets are 0 and 1."""
+    """Rescale scores (n, t) to (n, n_classes), so that their targets are 0 and 1."""
     shares = (scores - low) / (1 - low)
     return np.hstack([1 - shares, shares]) if shares.shape[1] == 1 else shares
 
@@ -108,7 +109,7 @@ def _log_softplus(x: np.ndarray) -> np.ndarray:
 def _objective(
     point: np.ndarray, shares: np.ndarray, labels: np.ndarray, weights: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Negative logarithm of likelihood times prior, divided by the number of rows, and its gradient at `point`."""
+    """Return the negative logarithm of likelihood times prior at `point`, over the number of rows, and its gradient."""
     power, x, rows = np.exp(point[0]), shares / np.exp(point[1]), np.arange(len(labels))
     values = power * _log_softplus(x)
     logarithms = log_softmax(values, axis=1)

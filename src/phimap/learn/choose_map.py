@@ -27,8 +27,8 @@ from phimap.learn.targets.base import Targets
 from phimap.ops import single_threaded_blas
 from phimap.random_map import RandomMap
 
-#: Rows on which the length scale is estimated: half a million distances give their median to a fraction of a percent,
-#: which is accurate enough.
+#: Number of rows from which the length scale is estimated. The half a million distances between them give the median
+#: distance to a fraction of a percent, which is accurate enough.
 LENGTH_SCALE_ROWS = 1000
 
 
@@ -92,7 +92,7 @@ def choose_map(
 
 @dataclass(frozen=True)
 class _SearchSource:
-    """The source of the samples of the search."""
+    """Makes the samples of rows on which the search tries kernels."""
 
     summary: RowSummary
     inputs: InputEncoding
@@ -100,7 +100,7 @@ class _SearchSource:
     settings: FitSettings
 
     def sample(self, scaling: Scaling) -> SearchSample:
-        """The sample of the search, scaled by `scaling`."""
+        """Return the sample of the search, scaled by `scaling`."""
         X, y, weights = self.summary.map_sample.first(self.settings.effort.n_rows[-1])
         Y, counted = self.targets.encode(y), self.targets.weights(y, weights)
         counted = np.ones(len(Y)) if counted is None else counted
@@ -112,9 +112,10 @@ class _SearchSource:
 def _choose_kernel(
     source: _SearchSource, scaling: Scaling, rows: np.ndarray, weights: np.ndarray | None
 ) -> tuple[SearchResult, Scaling]:
-    """The kernel, whose metric is not yet part of the scaling, and the scaling, which may squash heavy tails.
+    """Choose the kernel and the scaling, which may squash heavy tails; the metric is not yet part of the scaling.
 
-    `rows` (r, d), scaled, and `weights` (r,) give the median distance if only the width is to be chosen.
+    If the search has nothing to choose, the median distance of scaled `rows` (r, d), with `weights` (r,), is the length
+    scale.
     """
     settings, inputs = source.settings, source.inputs
     spec, is_sparse = settings.kernel, sparse.issparse(rows)
@@ -143,7 +144,7 @@ def _choose_kernel(
 def _best_scaling(
     source: _SearchSource, scaling: Scaling, families: Sequence[KernelFamily], seed: int, log: TrialLog
 ) -> Scaling:
-    """The given scaling, or one that squashes heavy tails if it lowers the validation error."""
+    """Return a scaling that squashes heavy tails if that lowers the validation error, else the given scaling."""
     settings, X = source.settings, source.summary.map_sample.X
     free = settings.standardize == "auto" and settings.searches_kernel
     if not free or sparse.issparse(X) or not any(family.metrics for family in families):

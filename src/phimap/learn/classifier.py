@@ -30,12 +30,13 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 random_state, verbose : optional
         As in `KernelRegressor`, with the same defaults.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
-        ``"squared"`` is ridge regression; ``"logistic"`` the negative binomial or multinomial log-likelihood;
-        ``"squared_hinge"`` the loss of a support vector machine, each class against the others. All give probabilities.
+        ``"squared"`` is ridge regression, ``"logistic"`` the negative binomial or multinomial log-likelihood, and
+        ``"squared_hinge"`` the loss of a support vector machine, for each class against the others. Models with any of
+        these losses give probabilities.
     alpha : float or "auto", default="auto"
-        Regularisation. With the squared loss as in `KernelRegressor`, by the squared error over all classes. With the
-        other losses it is ``1 / C`` of `sklearn.linear_model.LogisticRegression` and `sklearn.svm.LinearSVC`, and
-        ``"auto"`` minimises the held-out loss on a sample of at most 16,384 rows.
+        Regularisation. With the squared loss, alpha is as in `KernelRegressor`; ``"auto"`` uses the squared error,
+        summed over classes. With the other losses, alpha is ``1 / C`` of `sklearn.linear_model.LogisticRegression` and
+        `sklearn.svm.LinearSVC`, and ``"auto"`` minimises the held-out loss on a sample of at most 16,384 rows.
     class_weight : dict, "balanced" or None, default=None
         Factors for the weights of the rows of each class, in the fit and in the choice of alpha, by the conventions of
         scikit-learn: ``"balanced"`` takes n / (n_classes n_c) with n_c the (weighted) number of rows of a class; a
@@ -59,13 +60,13 @@ solver_, statistics_, n_features_in_, n_samples_seen_
     **Error.** The error of the random features, plus the error of kernel ridge regression.
 
     **Cost.** As `KernelRegressor`; further classes cost n m flops each. The fit also computes the held-out scores that
-    calibrate probabilities: at almost no cost where alpha is chosen; with a given alpha, m^2 flops for each of 256 to
-    1,024 rows; by a solver in passes, a few passes (over a sample only, for the squared hinge).
+    calibrate probabilities. If alpha is chosen, they cost almost nothing. If alpha is given, they cost m^2 flops for
+    each of 256 to 1,024 rows or, with a solver in passes, a few passes (over a sample only, for the squared hinge).
 
     With the logistic or the squared hinge loss: one pass for the Gram matrix of the preconditioner (of a sketch, if its
     triangle does not fit the byte budget), then passes of 4 n m flops a class until the tolerance is met.
 
-    **Differs from the source in** choosing alpha from a continuous curve, where the source takes the best of a few
+    **Differs from the source in** choosing alpha from a continuous curve, whereas the source takes the best of a few
     values.
 
     References
@@ -184,13 +185,13 @@ solver_, statistics_, n_features_in_, n_samples_seen_
 
         Returns
         -------
-        ndarray, or Dask array where `X` is one, of shape (n_samples,) for two classes, else (n_samples, n_classes)
+        ndarray, or Dask array if `X` is one, of shape (n_samples,) for two classes, else (n_samples, n_classes)
             Positive outputs stand for ``classes_[1]`` if there are two classes.
         """
         return self._apply(Fitted.decisions, X)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the probabilities of the classes, all of them finite.
+        """Logarithms of the probabilities of the classes. All of them are finite.
 
         Parameters
         ----------
@@ -198,7 +199,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
 
         Returns
         -------
-        ndarray, or Dask array where `X` is one, of shape (n_samples, n_classes)
+        ndarray, or Dask array if `X` is one, of shape (n_samples, n_classes)
             In the order of `classes_`.
 
         Raises
@@ -211,8 +212,9 @@ solver_, statistics_, n_features_in_, n_samples_seen_
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes.
 
-        With ``loss="logistic"`` they are the probabilities of the logistic model. With the other losses they are a
-        function of the scores, fitted on validation rows, see `Calibration`. `predict` gives the most probable class.
+        With ``loss="logistic"`` they are the probabilities of the logistic model. With the other losses they are
+        computed from the scores by a function that was fitted on validation rows, see `Calibration`. `predict` gives
+        the most probable class.
 
         Parameters
         ----------
@@ -220,14 +222,14 @@ solver_, statistics_, n_features_in_, n_samples_seen_
 
         Returns
         -------
-        ndarray, or Dask array where `X` is one, of shape (n_samples, n_classes)
+        ndarray, or Dask array if `X` is one, of shape (n_samples, n_classes)
             In the order of `classes_`; every row sums to 1. Weights of rows and classes count as in the fit.
 
         Raises
         ------
         ValueError
-            If a loss other than the logistic has no calibration: the model file is of an earlier version, or the byte
-            budget had no room for a sample of validation rows.
+            If the loss is not the logistic loss and the model has no calibration, because the model file is of an
+            earlier version, or because the byte budget had no room for a sample of validation rows.
         """
         return self._apply(Fitted.probabilities, X, loss=self.loss)
 

@@ -23,7 +23,8 @@ from phimap.learn.weights import check_weights
 from phimap.tables import TableEncoder
 from phimap.tables.frames import is_numbers
 
-#: Rows, targets and, if there are any, weights of a block, as tasks.
+#: A part of the rows: the arguments with which it is read. For a block of a Dask collection, they are tasks that give
+#: its rows, its targets and, if rows have weights, its weights.
 Part = tuple[Any, ...]
 
 
@@ -35,7 +36,7 @@ class BlockReader:
     ----------
     checks : RowChecks
     rows : int or None
-        Rows of a batch; None takes a whole block.
+        Number of rows of a batch; None makes each block one batch.
     """
 
     checks: RowChecks
@@ -49,12 +50,12 @@ class BlockReader:
             yield from ArrayBatches(rows, targets, counted, self.rows or rows.shape[0])
 
     def frames(self, first_row: int, X: Any, y: Any, weights: Any = None) -> Iterator[tuple[Any, np.ndarray]]:
-        """Rows with their targets, on which an encoder is fitted."""
+        """Yield the rows and targets on which an encoder is fitted."""
         for rows, targets, _ in self._checked(first_row, X, y, weights):
             yield rows, targets
 
     def _checked(self, first_row: int, X: Any, y: Any, weights: Any) -> Iterator[Batch]:
-        """The rows of positive weight as one batch; nothing if there are none."""
+        """Yield the rows of positive weight as one batch; yield nothing if there are no such rows."""
         if not len_of(X):
             return
         try:
@@ -95,7 +96,7 @@ def fit_collection(X: Any, y: Any, sample_weight: Any, kind: LearnerKind, settin
 
 @dataclass(frozen=True)
 class PartReader:
-    """Reads a part of the rows of a file: batches that are checked like those of `fit_batches`."""
+    """Reads the batches of a part of the rows, and checks them like the batches of `fit_batches`."""
 
     checks: RowChecks
     read: Callable[..., Iterable[tuple[Any, np.ndarray]]]
@@ -123,7 +124,7 @@ def fit_parts(
     parts : sequence of tuples
         Arguments of `read`.
     first_rows : sequence of int
-        Number of rows before each part.
+        Number of rows that come before each part.
     read : callable
         ``read(*part)`` gives the batches (X, y) of a part; it is sent to the workers.
     encoder : TableEncoder or None
@@ -133,7 +134,7 @@ def fit_parts(
     feature_names : sequence of str, optional
         Names of the columns of arrays.
     """
-    # The kind of inputs and targets is taken from the first batch.
+    # The kinds of inputs and targets are inferred from the first batch.
     X, y = next(iter(read(*parts[0])))
     if encoder is None:
         inputs, _ = InputEncoding.of_numbers(X, kind.name)
@@ -149,7 +150,7 @@ def fit_parts(
 def score_collection(
     fitted: Fitted, predict: Callable[[Fitted, Any], np.ndarray], X: Any, y: Any, sample_weight: Any
 ) -> float:
-    """The score of a model on Dask collections: R2, the mean over targets, or the share of right labels.
+    """Return the score of a model on Dask collections: R2, averaged over targets, or the share of correct labels.
 
     Parameters
     ----------
@@ -168,7 +169,7 @@ def score_collection(
 
 
 def _parts(X: Any, y: Any, sample_weight: Any) -> list[Part]:
-    """Rows, targets and weights of each block."""
+    """Return the rows, targets and weights of each block, as tasks."""
     given = {"X": X, "y": y} | ({} if sample_weight is None else {"sample_weight": sample_weight})
     blocks, known = {}, {}
     for name, one in given.items():
@@ -191,18 +192,21 @@ def _parts(X: Any, y: Any, sample_weight: Any) -> list[Part]:
 
 
 def _looks(kind: LearnerKind, X: Any) -> bool:
-    """Whether the dtypes leave open if a frame is to be encoded: its columns are numbers, and cells may be missing."""
+    """Whether cells of `X` must be read to decide if it is encoded: a frame of numbers with possibly missing cells."""
     if not is_dask_frame(X) or kind.encode is None or isinstance(kind.encode, TableEncoder):
         return False
     return is_numbers(X._meta_nonempty) and any(getattr(dtype, "kind", "O") == "f" for dtype in X.dtypes)
 
 
 def _counts(X: Any, parts: list[Part], *, looks: bool) -> tuple[list[int], bool]:
-    """Rows of positive weight of each block, and whether all cells hold numbers (True unless `looks`)."""
+    """Return the number of rows of positive weight in each block, and whether all cells hold numbers.
+
+    Cells are read only if `looks`; otherwise the second result is True.
+    """
     lengths = lengths_of(X)
     if lengths is not None and len(parts[0]) == 2:
         return list(lengths), True
-    # The rows are not read if the cells need not be inspected.
+    # Rows are read only if their cells must be inspected.
     found = computed([task(_counted, part[0] if looks else None, *part[1:]) for part in parts])
     return [count for count, _ in found], all(complete for _, complete in found)
 
@@ -214,5 +218,5 @@ def _counted(X: Any, y: Any, weights: Any = None) -> tuple[int, bool]:
 
 
 def _shape(y: Any) -> tuple[int, ...]:
-    """Shape of the targets, where the number of rows may be unknown."""
+    """Return the shape of the targets; the first entry is 0 for a data frame, whose number of rows may be unknown."""
     return (0, *y._meta.shape[1:]) if is_dask_frame(y) else y.shape

@@ -23,12 +23,12 @@ from phimap.learn.settings import FitSettings
 from phimap.learn.solver import HeldOutScores
 from phimap.learn.state import TrainingState
 
-# With fewer rows, the residuals of the features leave little to correct.
+# Least number of rows for corrections. With fewer rows, the residuals leave little to correct.
 _LEAST_ROWS = 8000
 
 
 def correct(fitted: Fitted, state: TrainingState, rows: Any, settings: FitSettings, stages: Stages) -> Fitted:
-    """The model with corrections of its residuals, if these lower the validation error; otherwise the model itself.
+    """Return the model with corrections of its residuals if they lower the validation error, else the model itself.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def correct(fitted: Fitted, state: TrainingState, rows: Any, settings: FitSettin
         Solved model.
     state : TrainingState
     rows : iterable of (X, y, weights), or RowSource
-        All training rows; a `RowSource` that is not iterable (rows on other machines) gets no corrections.
+        All training rows. No corrections are tried for a `RowSource` that is not iterable (rows on other machines).
     settings : FitSettings
     stages : Stages
     """
@@ -63,7 +63,7 @@ def correct(fitted: Fitted, state: TrainingState, rows: Any, settings: FitSettin
             return scaled, encoded - outputs_of_all, encoded - outputs_without, targets.weights(y, weights)
 
         residuals = Residuals.of_batches(rows, errors_of, keys, state.sample.seed)
-        # Neighbours are searched with and without the metric: a metric may hide columns that separate them.
+        # Regions are tried with and without the metric, because a metric may hide columns that separate neighbours.
         roots = [None] if (back := inverse_root(mapped.metric)) is None else [None, back]
         # Each thread holds the matrices of a region, so memory limits the number of threads.
         n_threads = max(1, min(thread_count(n_jobs), settings.compute.memory // corrections_memory(mapped.width, 1)))
@@ -75,7 +75,11 @@ def correct(fitted: Fitted, state: TrainingState, rows: Any, settings: FitSettin
 
 
 def _serve(fitted: Fitted, state: TrainingState, settings: FitSettings) -> bool:
-    """Whether corrections are requested, the rows are dense, enough and fit the byte budget, and there are sums."""
+    """Whether corrections are to be tried.
+
+    They must be requested, the kernel must be a stationary one chosen automatically, and the state must have sums. The
+    rows must be dense, not images, numerous enough, and fit the byte budget.
+    """
     inputs, m, n_rows = fitted.inputs, fitted.map.width, state.sums.n_rows
     wanted = settings.corrections and settings.searches_kernel and fitted.map.kernel.is_stationary
     if not wanted or state.sums.statistics is None or inputs.sparse or inputs.image_shape is not None:

@@ -1,4 +1,4 @@
-"""Standard deviations of predictions: the model as a Gaussian process."""
+"""Standard deviations of predictions, for which the model is taken as a Gaussian process."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from phimap.learn.settings import Compute, FitSettings
 from phimap.learn.state import TrainingState
 from phimap.ops import Array, ops_for, single_threaded_blas
 
-# Rows of a block in float64: many enough that reading the factor takes little of the time.
+# Number of rows of a block in float64. With so many rows, reading the factor takes little of the time.
 _ROWS = 512
-# Least number of rows, landmarks excluded, to estimate the noise: relative standard error of the variance 1/7.
+# Least number of rows, landmarks excluded, from which the noise is estimated. With so many rows, the relative standard
+# error of the variance is 1/7.
 _LEAST_VALIDATION_ROWS = 100
-# Arrays (rows, m) in float64 that exist at the same time.
+# Number of float64 arrays (rows, m) that exist at the same time.
 _ARRAYS = 4
-# Why a model has no sums over its rows, by the form of its solution.
+# Reasons why a model has no sums over its rows, by the form of its solution.
 _NO_SUMS = {
     "cg": "was solved by conjugate gradients, which factorise nothing. Use solver='cholesky', with more memory or "
     "fewer components",
@@ -63,7 +64,7 @@ class Deviations:
         return cls(fitted, _predictive(fitted, state, settings))
 
     def at(self, X: Any, compute: Compute) -> np.ndarray:
-        """Standard deviations (n, t) of targets at rows `X`, in the form that users pass, in float64."""
+        """Return float64 standard deviations (n, t) of targets; `X` are rows as users pass them."""
         rows, units = self.fitted.inputs.rows(X), self.fitted.targets.units
         parts = [np.sqrt(self.predictive.variances(points)) for _, points in _points(self.fitted, rows, compute)]
         found = np.concatenate(parts)
@@ -71,7 +72,7 @@ class Deviations:
 
 
 def _predictive(fitted: Fitted, state: TrainingState, settings: FitSettings) -> Predictive:
-    """The predictive variance, with its noise estimated from leave-one-out errors of the sample."""
+    """Return the predictive variance; its noise is estimated from leave-one-out errors of the sample."""
     corrections, targets = fitted.corrections, fitted.targets
     leverages = state.sums.leverages(fitted.solved.alpha, settings.n_jobs)
     sample = state.sample.rows(np.argsort(state.sample.keys, kind="stable"))
@@ -96,7 +97,7 @@ def _predictive(fitted: Fitted, state: TrainingState, settings: FitSettings) -> 
 def _leave_one_out(
     fitted: Fitted, function: FunctionVariance, sample: WeightedRows, part: slice, points: Points
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """Leave-one-out errors (r, t) of a part of the sample, with the variances, inputs and weights of its rows."""
+    """Return leave-one-out errors (r, t) of a part of the sample, and the variances, inputs and weights of its rows."""
     y, targets = sample.y[part], fitted.targets
     weights = targets.weights(y, None if sample.weights is None else sample.weights[part])
     solution = targets.in_units(fitted.solved)
@@ -107,7 +108,10 @@ def _leave_one_out(
 
 
 def _validation_rows(fitted: Fitted, X: Array) -> np.ndarray | slice:
-    """Rows of the sample from which the noise is estimated: not landmarks, where the features are exact."""
+    """Return a mask of the sample rows from which the noise is estimated.
+
+    Landmarks are left out, because the features are exact there, unless too few rows would remain.
+    """
     record = fitted.map.record
     if not isinstance(record, NystroemRecord):
         return slice(None)
@@ -118,7 +122,7 @@ def _validation_rows(fitted: Fitted, X: Array) -> np.ndarray | slice:
 
 
 def _spread(fitted: Fitted, X: Array, compute: Compute) -> np.ndarray | None:
-    """Root mean square (m,) of each feature if all features are random draws for a stationary kernel; else None."""
+    """Return the root mean square (m,) of each feature if all are random draws for a stationary kernel, else None."""
     if _truncates(fitted) or not fitted.map.kernel.is_stationary:
         return None
     squares = sum(np.square(points.features).sum(axis=0) for _, points in _points(fitted, X, compute))
@@ -133,7 +137,7 @@ def _truncates(fitted: Fitted) -> bool:
 
 
 def _points(fitted: Fitted, X: Array, compute: Compute) -> Iterator[tuple[slice, Points]]:
-    """The features and scaled inputs of the rows of `X`, a few rows at a time."""
+    """Yield the features and scaled inputs of the rows of `X`, a few rows at a time."""
     features, corrections = fitted.map.features(compute), fitted.corrections
     ops, truncates = ops_for(X), _truncates(fitted)
     scaling = fitted.map.scaling.bind(ops)
@@ -152,5 +156,5 @@ def _points(fitted: Fitted, X: Array, compute: Compute) -> Iterator[tuple[slice,
 
 
 def _joined(parts: list[Any]) -> Any:
-    """The arrays concatenated; None if they are None."""
+    """Concatenate arrays; None if the parts are None."""
     return None if parts[0] is None else np.concatenate(parts)

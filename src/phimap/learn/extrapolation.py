@@ -1,4 +1,4 @@
-"""Rows far outside of the training rows, where random features oscillate."""
+"""Detection of rows far outside of the training rows, where random features oscillate."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from phimap._warnings import caller_level
 from phimap.learn.scaled_map import ScaledMap
 from phimap.ops import Array, ops_for
 
-# A row is far if the kernel between it and the nearest row in range is below this share of the kernel's largest value.
+# Share of the kernel's largest value. A row is far if its kernel with the nearest row in range is below this share.
 _NEAR = 0.5
-# Bound of differences in length scales: effectively infinite, but its square fits float64.
+# Bound of differences between scaled rows. It is effectively infinite, but its square fits float64.
 _INFINITE = 1e100
 
 
@@ -25,9 +25,9 @@ class OutsideWarning(UserWarning):
     ----------
     n_far : int
     example : str
-        One value of a far row, in words.
+        A value of a far row, and the range of its column, in words.
     ending : str
-        What happens to the predictions of far rows, and what to do about it.
+        Text about the effect on the predictions of far rows, and the remedy.
     """
 
     def __init__(self, n_far: int, n_rows: int, example: str, ending: str):
@@ -40,7 +40,7 @@ class OutsideWarning(UserWarning):
         )
 
     def among(self, n_far: int, n_rows: int) -> OutsideWarning:
-        """The same warning with the counts of a larger set of rows."""
+        """Return the same warning with the counts of a larger set of rows."""
         return OutsideWarning(n_far, n_rows, self.example, self.ending)
 
 
@@ -50,7 +50,7 @@ class ExtrapolationGuard:
     Parameters
     ----------
     mapped : ScaledMap
-        Its `range` holds the range of the training rows; without a range no row is found.
+        Its `range` holds the range of the training rows. Without a range, no row counts as far.
     """
 
     def __init__(self, mapped: ScaledMap):
@@ -61,7 +61,7 @@ class ExtrapolationGuard:
         self._farthest: tuple[float, np.ndarray] = (-1.0, np.empty(0))
 
     def inspect(self, X: Array, first: int) -> None:
-        """Find far rows among the rows of `X` (r, d), the first of which is row `first`; CSR rows are not checked."""
+        """Find far rows among the rows of `X` (r, d), whose first row has number `first`; CSR rows are not checked."""
         if self._columns is None or self._columns.margin is None or sparse.issparse(X):
             return
         host = ops_for(X).to_host(X)
@@ -80,7 +80,8 @@ class ExtrapolationGuard:
         shrunk = np.flatnonzero(shares < 1)
         self._rows.append(first + rows[shrunk])
         self._shares.append(shares[shrunk])
-        # An additive kernel stays above a half if only one column is far, so the distance is compared, too.
+        # An additive kernel stays above half of its largest value if only one column is far. The distance is therefore
+        # compared, too.
         far = np.flatnonzero((shares < 1) | (distances > self._columns.radius))
         self._n_far += far.size
         if far.size and distances[far].max() > self._farthest[0]:

@@ -36,10 +36,11 @@ from phimap.learn.targets.base import Targets
 from phimap.learn.weights import check_mean_weight
 from phimap.ops import Array, ops_for
 
-#: Training rows: batches, iterable once a pass, or a source that makes a pass itself.
+#: Training rows: an iterable of batches, iterated over once in each pass, or a source that makes passes itself.
 TrainingRows = Iterable[Batch] | RowSource
 
-# Features are kept between passes only if at least this share of them fits: a smaller share saves little time.
+# Least share of the features that must fit the memory for features to be kept between passes. Keeping a smaller share
+# saves little time.
 _LEAST_KEPT = 1 / 8
 
 
@@ -107,7 +108,7 @@ def fit(
 def start_state(
     rows: TrainingRows, inputs: InputEncoding, targets: Targets, settings: FitSettings, classes: Any
 ) -> FitResult:
-    """A model of the first rows of an open-ended stream: they fix scaling, targets and map.
+    """Start a model from the first rows of an open-ended stream; these rows fix the scaling, the targets and the map.
 
     The state holds the sums over these rows; the solution is not computed yet. `classes` are labels that may occur
     in later rows, or None.
@@ -138,7 +139,7 @@ def add_rows(rows: ArrayBatches, fitted: Fitted, state: TrainingState, settings:
 
 
 def new_summary(settings: FitSettings, *, labels: bool | None, first_row: int = 0) -> RowSummary:
-    """An empty summary of the rows of a fit; `labels` is None if targets may be labels or numbers."""
+    """Return an empty summary for the rows of a fit; `labels` is None if targets may be labels or numbers."""
     seed = int(settings.stream("sample").integers(2**63))
     return RowSummary.start(first_row, seed=seed, labels=labels, map_rows=settings.map_rows, budget=settings.memory)
 
@@ -151,7 +152,7 @@ def summarise(
     expected: Any = None,
     advance: Callable[[int], None] = lambda n_rows: None,
 ) -> RowSummary:
-    """The summary of all rows, in one pass; `expected` are labels that may occur in later rows."""
+    """Return the summary of all rows, after one pass; `expected` are labels that may occur in later rows."""
     # Workers receive this function, so it binds plain values only.
     start = partial(_counting_summary, settings, labels, advance)
     summary = accumulate(rows, start).inner
@@ -169,7 +170,7 @@ def _counting_summary(
 
 
 def learn_targets(targets: Targets, summary: RowSummary, settings: FitSettings) -> Targets:
-    """The targets, learned from all training rows; raises if there are too few rows."""
+    """Return the targets, completed from the summary of all training rows; raise if there are too few rows."""
     assert summary.moments is not None
     if summary.n_rows < 2:
         raise ValueError(
@@ -180,14 +181,14 @@ def learn_targets(targets: Targets, summary: RowSummary, settings: FitSettings) 
 
 
 def standardisation(summary: RowSummary, inputs: InputEncoding, settings: FitSettings, *, complete: bool) -> Scaling:
-    """The standardisation of the columns; encoded columns keep the scale of their encoding."""
+    """Return the standardisation of the columns. ``"auto"`` keeps the scale of encoded columns."""
     assert summary.moments is not None
     kind = settings.standardize
     return summary.moments.scaling("mean" if kind == "auto" and inputs.encoder is not None else kind, complete=complete)
 
 
 def extreme_rows(summary: RowSummary, scaling: Scaling) -> ExtremeRows:
-    """An empty collection of the rows that lie farthest from the mean in the standardised columns."""
+    """Return an empty collection for the rows that lie farthest from the mean in the standardised columns."""
     assert summary.moments is not None
     return ExtremeRows(summary.sample.seed, centre=summary.moments.mean, factor=scaling.factor)
 
@@ -195,7 +196,7 @@ def extreme_rows(summary: RowSummary, scaling: Scaling) -> ExtremeRows:
 def choose_solver(
     settings: FitSettings, n_rows: int | None, width: int, shape: RowShape, *, n_flops: int | None = None
 ) -> Chosen:
-    """The solver for features of this width; `n_rows` is None if more rows may come."""
+    """Return the solver for `n_rows` rows of `width` features; `n_rows` is None if more rows may come."""
     kept = shape.kept(0 if n_rows is None else n_rows, settings.memory)
     memory = settings.memory - smallest_batch(width, shape.itemsize, shape) - kept
     chosen = settings.alpha == "auto"
@@ -205,19 +206,22 @@ def choose_solver(
 
 
 def batch_height(settings: FitSettings, n_rows: int | None, n_given: int, width: int, shape: RowShape) -> int:
-    """Rows of a batch, for `n_given` rows in memory out of the `n_rows` of the fit (None if more rows may come)."""
+    """Return the number of rows of a batch.
+
+    `n_given` rows are given now. The whole fit has `n_rows` rows; None if more rows may come.
+    """
     held = choose_solver(settings, n_rows, width, shape).member.memory(n_rows, width, shape.n_targets)
     return batch_rows(width, shape.itemsize, settings.memory, held + shape.kept(n_given, settings.memory), shape)
 
 
 def mapping_of(mapped: ScaledMap, targets: Targets, compute: Compute) -> Mapping:
-    """A function from rows, targets and weights to features, encoded targets and the weights of the fit."""
+    """Return a function from rows, targets and weights to features, encoded targets and weights in the fit."""
     features = mapped.features(compute)
     return lambda X, y, weights: (features(X), targets.encode(y), targets.weights(y, weights))
 
 
 def feature_rows_of(mapped: ScaledMap, targets: Targets, compute: Compute) -> Callable[..., FeatureRows]:
-    """A function from rows, targets and weights to `FeatureRows`."""
+    """Return a function from rows, targets and weights to `FeatureRows`."""
 
     def form(X: Array, y: np.ndarray, weights: np.ndarray | None) -> FeatureRows:
         return FeatureRows(*mapping_of(mapped, targets, compute)(X, y, weights))
@@ -226,14 +230,14 @@ def feature_rows_of(mapped: ScaledMap, targets: Targets, compute: Compute) -> Ca
 
 
 def with_solution(fitted: Fitted, solution: LinearSolution, loss: str) -> Fitted:
-    """The model with a solution in encoded targets, and the calibration from its validation scores."""
+    """Return the model with `solution`, which is in encoded targets, and the calibration from its held-out scores."""
     solution = fitted.targets.restore(solution)
     calibration = calibration_of(fitted.targets, solution.held_out, loss)
     return replace(fitted, solution=solution, calibration=calibration, corrections=None)
 
 
 def solve_state(fitted: Fitted, state: TrainingState, settings: FitSettings) -> Fitted:
-    """The model with the solution for all rows in its state."""
+    """Return the model with the solution for all rows in `state`."""
     stages = Stages(settings.verbose)
     with stages.stage("regularisation"):
         form = feature_rows_of(fitted.map, fitted.targets, settings.compute)
@@ -252,7 +256,7 @@ def _problem(
     solver: Chosen,
     stages: Stages,
 ) -> Problem:
-    """The problem for the chosen solver."""
+    """Return the problem for the chosen solver."""
     n, m, t = summary.n_rows, mapped.width, targets.n_outputs
     dtype, shape = ops_for(summary.sample.X).dtype, RowShape.of(summary.sample.X, t)
     held = solver.member.memory(n, m, t)
@@ -290,7 +294,7 @@ def _problem(
 
 
 def _weighted_mapping(mapped: ScaledMap, targets: Targets, compute: Compute, signs: bool) -> Mapping:
-    """As `mapping_of`, but every row has a weight, and targets are signs if `signs`."""
+    """As `mapping_of`, but every row has a weight, and targets are signs if `signs` is true."""
     mapping = mapping_of(mapped, targets, compute)
 
     def weighted(X: Array, y: np.ndarray, weights: np.ndarray | None) -> WeightedBlock:
@@ -302,7 +306,7 @@ def _weighted_mapping(mapped: ScaledMap, targets: Targets, compute: Compute, sig
 
 
 def _checked(solution: LinearSolution) -> LinearSolution:
-    """The solution, if its numbers are finite; warns if it did not converge."""
+    """Return the solution. Raise if a number in it is not finite; warn if it did not converge."""
     if not (np.isfinite(solution.coef).all() and np.isfinite(solution.intercept).all()):
         raise ValueError("the solution is not finite: sums over the rows overflow. Scale X and y down.")
     if solution.status != "solved":

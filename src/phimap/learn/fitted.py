@@ -1,4 +1,4 @@
-"""A fitted model: what a model file stores and a worker receives, and its outputs on new rows."""
+"""A fitted model, which model files store and workers receive, and its outputs on new rows."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Fitted(Record):
     corrections : Corrections or None
         Corrections that are added to the linear outputs, region by region.
     calibration : Calibration or None
-        Map from the outputs of a classifier to probabilities; None if the loss has probabilities itself, or no rows
-        were held out.
+        Map from the outputs of a classifier to probabilities. None if the loss itself gives probabilities, or if no
+        rows were held out.
     """
 
     inputs: InputEncoding
@@ -70,18 +70,18 @@ class Fitted(Record):
 
     @property
     def solved(self) -> LinearSolution:
-        """The solution, which must exist."""
+        """The solution; the model must be solved."""
         assert self.solution is not None
         return self.solution
 
     def scores(self, X: Any, compute: Compute) -> np.ndarray:
-        """Outputs (n, t) of the model at rows `X`, in the form that users pass, computed batch by batch."""
+        """Return outputs (n, t) of the model, computed batch by batch; `X` are rows as users pass them."""
         X, solution, units = self.inputs.rows(X), self.solved, self.targets.units
         n_outputs, dtype = solution.coef.shape[1], ops_for(X).dtype
         height = batch_rows(self.map.width, X.dtype.itemsize, compute.memory, 0, RowShape.of(X, n_outputs))
         features, guard = self.map.features(compute), ExtrapolationGuard(self.map)
         scores = np.empty((X.shape[0], n_outputs), dtype if units is None else np.float64)
-        # In the units of the solver, the coefficients fit float32 whatever the size of the targets.
+        # In the units of the solver, the coefficients fit float32 for targets of any size.
         coef = (solution.coef if units is None else np.ldexp(solution.coef, -units.exponent)).astype(dtype)
         for start in range(0, X.shape[0], height):
             part = slice(start, start + height)
@@ -102,11 +102,11 @@ class Fitted(Record):
         return scores
 
     def predictions(self, X: Any, compute: Compute) -> np.ndarray:
-        """Targets (n,) or (n, t) at rows `X`."""
+        """Return predicted targets (n,) or (n, t) at rows `X`."""
         return self.targets.decode(self.scores(X, compute))
 
     def decisions(self, X: Any, compute: Compute) -> np.ndarray:
-        """Outputs of a classifier, (n,) for two classes, else (n, n_classes)."""
+        """Return outputs of a classifier: (n,) for two classes, else (n, n_classes)."""
         scores = self.scores(X, compute)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
@@ -137,5 +137,5 @@ class Fitted(Record):
 
 
 def fitted_attribute(path: str, doc: str) -> Any:
-    """A property of a learner that reads the attribute of its fitted model at the dotted `path`."""
+    """Return a property of a learner that reads an attribute of its fitted model; `path` is the dotted name."""
     return property(attrgetter(f"_fitted.{path}"), doc=doc)

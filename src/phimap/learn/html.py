@@ -1,4 +1,4 @@
-"""What notebooks show of a fitted learner, below scikit-learn's diagram of its parameters."""
+"""The table that notebooks show for a fitted learner, below scikit-learn's diagram of its parameters."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from phimap.learn.fitted import Fitted
 
-# Number of columns listed, the most relevant first.
+# Largest number of columns listed, the most relevant first.
 _LEADING = 5
 
 
 def fitted_html(fitted: Fitted | None) -> str:
-    """A small table of the fitted kernel, regularisation and leading columns, which are all stored already."""
+    """Return a small table of the fitted kernel, regularisation and most relevant columns; nothing is fitted for it."""
     if fitted is None:
         return ""
     facts = [("kernel", repr(fitted.map.kernel)), ("features", f"{fitted.map.width:,}")]
@@ -26,7 +26,7 @@ def fitted_html(fitted: Fitted | None) -> str:
 
 
 def _leading_columns(fitted: Fitted) -> str:
-    """The columns with the largest shares in the metric; empty if no metric was learned."""
+    """Return the columns with the largest shares in the metric, as text; empty if no metric was learned."""
     metric, names = fitted.map.metric, fitted.inputs.names
     if metric.ndim == 1 and (metric == metric[0]).all():
         return ""

@@ -31,7 +31,7 @@ class InputEncoding(Record):
     n_features : int
         Columns of the rows that users give.
     names : ndarray of shape (n_features,) or None
-        Names of these columns; None if the training rows had none.
+        Names of these columns; None if the training rows had no names.
     image_shape : tuple of int or None
         Height, width and channels, if rows were images.
     sparse : bool
@@ -55,7 +55,7 @@ class InputEncoding(Record):
 
     @classmethod
     def of_numbers(cls, X: Any, learner: str) -> tuple[InputEncoding, Array]:
-        """Return the input encoding found in `X`, the first rows of a learner, and these rows checked."""
+        """Return the input encoding of `X`, the first rows that a learner gets, and the checked rows."""
         columns = _columns_class(learner)()
         rows = _checked(columns, X, reset=True)
         names = getattr(columns, "feature_names_in_", None)
@@ -81,7 +81,7 @@ class InputEncoding(Record):
 
     @property
     def given_names(self) -> np.ndarray:
-        """Names of the columns that users give; raises AttributeError if they have none."""
+        """Names of the columns that users give; raises AttributeError if the columns have no names."""
         if self.names is None:
             raise AttributeError("the training rows had no names of columns")
         return self.names
@@ -92,13 +92,13 @@ class InputEncoding(Record):
         return () if self.encoder is None else self.encoder.columns_
 
     def takes_frame(self, X: Any) -> bool:
-        """Whether rows are a data frame to be encoded."""
+        """Whether `X` is a data frame that the encoder is to encode."""
         return self.encoder is not None and is_frame(X)
 
     def rows(self, X: Any) -> Array:
-        """Checked rows of numbers (r, d); frames are encoded if the training rows were.
+        """Return checked rows of numbers (r, d); frames are encoded if the training rows were encoded frames.
 
-        With an encoder, an array must have the width of encoded rows and is taken as encoded.
+        With an encoder, an array must have the width of encoded rows and is taken as encoded already.
 
         Raises
         ------
@@ -115,20 +115,20 @@ class InputEncoding(Record):
         return _checked(columns, X, reset=False)
 
     def training_rows(self, X: Any) -> Array:
-        """As `rows`, but converted to CSR or dense like the first rows: scaling and sample need rows of one kind."""
+        """As `rows`, but CSR if the first rows were CSR, else dense: scaling and sample need rows of one kind."""
         rows = self.rows(X)
         if self.sparse == sparse.issparse(rows):
             return rows
         return rows.toarray() if sparse.issparse(rows) else sparse.csr_matrix(ops_for(rows).to_host(rows))
 
     def typical_rows(self, typical: Any) -> Any:
-        """A placeholder for the rows of a Dask collection: `typical` itself, or a row of the encoded width."""
+        """Return a placeholder for the rows of a Dask collection: `typical`, or with an encoder, one encoded row."""
         return typical if self.encoder is None else np.zeros((1, self.width), np.float32)
 
     def settled(self) -> InputEncoding:
-        """The inputs after their encoder has encoded all training rows."""
+        """Return the inputs, without data of the encoder that only the encoding of training rows needs."""
         if self.encoder is not None:
-            # The encoder drops, in place, what is needed for training rows only.
+            # The encoder drops these data in place.
             self.encoder.forget_rows().forget_folds()
         return self
 
@@ -144,12 +144,12 @@ class InputEncoding(Record):
 
 @cache
 def _columns_class(learner: str) -> Any:
-    """A class named after the learner, for scikit-learn's checks: they store columns on it, and messages name it."""
+    """Return a class named after the learner, on which scikit-learn's checks store columns, and which messages name."""
     return type(learner, (BaseEstimator,), {})
 
 
 def _checked(columns: Any, X: Any, *, reset: bool) -> Array:
-    """`check_samples`, but the error about text names the first cell of text."""
+    """As `check_samples`, but the error about text names the first cell of text."""
     check_frame(X)
     try:
         return check_samples(columns, X, reset=reset)
@@ -171,14 +171,14 @@ def unfitted_encoder(
     labels: bool,
     numbers: Callable[[Any], bool] = is_numbers,
 ) -> TableEncoder | None:
-    """The encoder to be fitted, if one of the `frames` needs it; else None.
+    """Return the encoder to be fitted, if one of the `frames` needs it; else None.
 
     Parameters
     ----------
     encode : "auto", None or TableEncoder
-        The parameter of a learner.
+        Parameter `encode` of a learner.
     frames : iterable
-        Rows; arrays need no encoder.
+        Data frames or arrays of rows; arrays need no encoder.
     labels : bool
         Whether targets are labels.
     numbers : callable
@@ -196,13 +196,13 @@ def unfitted_encoder(
 
 
 def frames_in(batches: Iterable[Any]) -> Iterator[Any]:
-    """The leading batches' frames, up to the first batch that is not a frame."""
+    """Return an iterator over the frames of the batches, up to the first batch whose rows are not a frame."""
     rows = (batch[0] if isinstance(batch, tuple | list) and batch else None for batch in batches)
     return takewhile(is_frame, rows)
 
 
 def _first_text(X: Any) -> tuple[str, str] | None:
-    """Place and content of the first text cell of a frame or an array; None if there is none."""
+    """Return place and content of the first text cell of a frame or an array; None if no cell is text."""
     if is_frame(X):
         texts = ((f"column {name!r}", cells) for name, cells in cells_of(X).items() if cells.is_text)
         for where, cells in texts:

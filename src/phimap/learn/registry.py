@@ -1,4 +1,4 @@
-"""The losses and their solvers: the one place to register a new one."""
+"""Registry of the losses and their solvers. New losses and solvers are registered only here."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from phimap.learn.solver import Problem, Solved
 
 
 class Member(Protocol):
-    """A solver of the problems of one loss."""
+    """Interface of a solver for the problems of one loss."""
 
     #: Whether encoded targets are signs; else they are numbers.
     takes_signs: bool
-    #: Whether it makes several passes, so that features are worth keeping between them.
+    #: Whether the solver makes several passes, so that keeping features between passes saves time.
     repeats_passes: bool
 
     def memory(self, n: int | None, m: int, t: int) -> int:
@@ -32,10 +32,11 @@ class Member(Protocol):
         ...
 
 
-# `solver="auto"` takes conjugate gradients if their predicted time is at most this share of a factorisation's. The
-# number of passes depends on the data: 11 to 52 were counted where 20 are predicted. A factorised model also accepts
-# further rows and has standard deviations. A given alpha may be so small that the passes do not converge: 60 passes
-# were too few on the table skin at alpha 0.001.
+# Largest predicted time of conjugate gradients, as a share of the time of a factorisation, for which `solver="auto"`
+# takes them: if alpha is to be chosen, and if it is given. The shares are small because the number of passes depends on
+# the data: 20 are predicted, and 11 to 52 were counted. A factorised model also accepts further rows and has standard
+# deviations. A given alpha may be so small that the passes do not converge: 60 passes were too few on the table skin at
+# alpha 0.001.
 _SHARE, _SHARE_GIVEN = 0.4, 0.2
 
 #: Solvers by loss and form.
@@ -49,7 +50,7 @@ MEMBERS: dict[tuple[str, str], Member] = {
 
 #: The losses of regression, whose encoded targets are numbers.
 REGRESSION_LOSSES = tuple(dict.fromkeys(loss for (loss, _), member in MEMBERS.items() if not member.takes_signs))
-#: The losses of classification: those whose targets are signs, and the squared loss of labels as numbers.
+#: The losses of classification: losses whose targets are signs, and the squared loss, for labels encoded as numbers.
 LOSSES = ("squared", *(loss for (loss, _), member in MEMBERS.items() if member.takes_signs))
 
 
@@ -77,14 +78,14 @@ def choose(
     n_flops: int | None = None,
     chosen: bool = True,
 ) -> Chosen:
-    """The solver for a problem of n rows and m features.
+    """Return the solver for a problem of n rows and m features.
 
     Parameters
     ----------
     loss : str
     solver : {"auto", "cholesky", "cg"}
-        Solver of ridge regression. ``"auto"`` is a factorisation if its triangles fit, unless conjugate gradients are
-        predicted to take a small share of its time.
+        Solver of ridge regression. ``"auto"`` is a factorisation if its triangles fit `memory`, unless conjugate
+        gradients are predicted to take only a small share of the time of a factorisation.
     n, m : int
         Rows and features; `n` is None if unknown.
     memory : int
@@ -119,5 +120,5 @@ def choose(
 
 
 def _time(seconds: float) -> str:
-    """Predicted seconds in words, with two digits, at least 0.1."""
+    """Return predicted seconds as text with two digits, at least 0.1 s."""
     return f"{float(f'{max(seconds, 0.1):.2g}'):,g} s"

@@ -25,64 +25,65 @@ class KernelRegressor(RegressorMixin, KernelModel):
         ``"auto"`` chooses by held-out error among Laplacian, Matern, additive and neural tangent kernels.
         By name: ``"gaussian"`` (or ``"rbf"``), ``"laplacian"``, ``"matern"`` (nu = 3/2), ``"arccosine"``,
         ``"polynomial"`` (degree 3), ``"nngp"`` or ``"ntk"`` (depth 1), ``"cntk"`` (depth 2, for images);
-        ``"spectral-mixture"``, fitted to a sample of dense rows, without a metric. Or a kernel, for which a map is
-        chosen; or an unfitted map, which is used as it is and fixes the number of features.
+        ``"spectral-mixture"``, fitted to a sample of dense rows, without a metric. Otherwise a kernel, for which a map
+        is chosen, or an unfitted map, which is used unchanged and fixes the number of features.
     n_components : int or "auto", default="auto"
-        Number m of features. ``"auto"`` doubles it while the held-out error falls by 2 % or more, up to 8,192 and to
-        the byte budget; for up to 2,048 rows it takes as many landmarks as rows, for kernels with Nystroem features.
+        Number m of features. ``"auto"`` doubles m while the held-out error falls by 2 % or more, up to 8,192 and to
+        the byte budget. For kernels with Nystroem features and up to 2,048 rows, it takes as many landmarks as rows.
     loss : {"squared", "huber"}, default="squared"
         ``"squared"`` is ridge regression. ``"huber"`` penalises errors beyond 1.35 times their scale linearly, so that
-        a few wild targets have little influence; the scale is estimated, see the notes.
+        a few wild targets have little influence. The scale is estimated, see the notes.
     alpha : float or "auto", default="auto"
         Regularisation, in the units of ``sklearn.linear_model.Ridge`` on the features. ``"auto"`` minimises the exact
         leave-one-out error for up to 2,048 rows. With more rows it minimises the squared error on up to 4,096 held-out
         rows (a tenth at most) and, if there are more rows than features, the leave-one-out errors of the 128 rows
-        farthest from the mean in scaled inputs; the model is then fitted on all rows. With ``loss="huber"`` it
+        farthest from the mean in scaled inputs. The model is then fitted on all rows. With ``loss="huber"``, alpha
         minimises the held-out loss on a sample of at most 16,384 rows.
     length_scale : float, "auto" or "median", default="auto"
-        Width of a stationary kernel named by text, in the units of the metric. ``"auto"`` chooses it by held-out error;
-        ``"median"`` is the median distance between random rows, in the distance of the kernel (city-block for
-        ``"laplacian"``). For other kernels a number is ignored with a warning, so that one grid serves several.
+        Width of a stationary kernel named by text, in the units of the metric. ``"auto"`` chooses it by held-out error.
+        ``"median"`` is the median distance between random rows, measured as in the kernel (city-block distance for
+        ``"laplacian"``). Other kernels ignore a number with a warning, so that one grid serves several kernels.
     metric : {"auto", "diagonal", "full"} or None, default="auto"
         Learned metric of the rows, to which the kernel is applied: a weight for each column or a matrix. ``"auto"``
-        takes what lowers the held-out error, for kernels named by text (or ``"auto"``) and up to 2,000 columns; CSR
-        rows get a diagonal metric, up to 1,000 columns. None learns none. With more than 500 columns, a full metric
-        keeps the leading 100 directions. Here and below None, False and ``"none"`` mean the same.
+        takes the metric that lowers the held-out error, for kernels named by text (or ``"auto"``) and up to 2,000
+        columns. For CSR rows it takes only a diagonal metric, for up to 1,000 columns. None learns no metric. With more
+        than 500 columns, a full metric keeps the leading 100 directions. Here and below, None, False and ``"none"``
+        mean the same.
     effort : {"fast", "normal", "thorough"}, default="normal"
-        How many kernels, widths and metrics are tried, see the notes.
+        Level of the search: it sets how many kernels, widths and metrics are tried, see the notes.
     corrections : {"auto", None}, default="auto"
         ``"auto"`` adds to the linear model, region by region, an exact kernel model of its residuals, if that lowers
-        the squared error on held-out rows by 2 %. Corrections are tried with the squared loss, if ``kernel="auto"``
-        chooses a stationary kernel, for at least 8,000 dense rows that are at least twice as many as the features and
-        fit a quarter of the byte budget. None adds nothing.
+        the squared error on held-out rows by 2 %. Corrections are tried only with the squared loss, and if
+        ``kernel="auto"`` chooses a stationary kernel. There must be at least 8,000 dense rows, at least twice as many
+        rows as features, and the rows must fit a quarter of the byte budget. None adds nothing.
     standardize : {"auto", "columns", "global"} or None, default="auto"
         Scale every column to mean 0 and variance 1 (``"columns"``); or all columns by one factor (``"global"``), for
-        inputs in one unit such as pixels; or not at all (None). ``"auto"`` scales columns, but neither CSR rows, whose
-        entries, such as counts and tf-idf weights, have meaningful sizes, nor the columns of an encoded frame. CSR
-        input is never shifted. With ``kernel="auto"``, ``"auto"`` also squashes heavy tails by arcsinh if that lowers
-        the held-out error.
+        inputs in one unit such as pixels; or not at all (None). ``"auto"`` scales the columns of dense rows. It scales
+        neither the columns of an encoded frame nor CSR rows, whose entries (such as counts and tf-idf weights) have
+        meaningful sizes. CSR input is never shifted. With ``kernel="auto"``, ``"auto"`` also squashes heavy tails by
+        arcsinh if that lowers the held-out error.
     encode : {"auto", None} or TableEncoder, default="auto"
-        ``"auto"`` encodes data frames that hold more than complete numbers by a `TableEncoder`: missing cells, text,
-        categories and dates. None refuses such frames. Frames of complete numbers, and arrays, are used as they are. An
-        encoder, which is cloned, encodes all frames.
+        ``"auto"`` encodes data frames with missing cells, text, categories or dates by a `TableEncoder`. None refuses
+        such frames. Arrays and frames of complete numbers are used unchanged. A given encoder is cloned and encodes all
+        frames.
     device : str, default="auto"
         ``"auto"`` computes features on the device of the input; ``"cuda"`` or ``"cpu"`` moves batches there as tensors.
     memory : int, str or None, default=None
         Byte budget such as ``"2GB"``, on which the choices of samples, width, solver and batches are based. None takes
-        the configured budget (`phimap.config`), else 4 GB. Free memory changes no choice.
+        the configured budget (`phimap.config`), else 4 GB. The choices do not depend on the free memory.
     n_jobs : int or None, default=None
         Threads; None takes the configured number. Does not change the result.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
         Seed of the named streams; None draws fresh entropy.
     solver : {"auto", "cholesky", "cg"}, default="auto"
-        ``"cholesky"`` factorises the m x m Gram matrix, or that of the rows if there are fewer rows than features.
-        ``"cg"`` instead makes several passes over the rows, by preconditioned conjugate gradients, and never holds such
-        a matrix. Both choose alpha by the same criterion. ``"auto"`` factorises if the byte budget allows it, unless
-        ``"cg"`` is predicted to take at most 0.4 of the time, which is so from about 11,000 features on;
+        ``"cholesky"`` factorises the m x m Gram matrix, or the Gram matrix of the rows in dual form, see the notes.
+        ``"cg"`` makes several passes over the rows, by preconditioned conjugate gradients, and never holds such a
+        matrix. Both choose alpha by the same criterion. ``"auto"`` factorises if the byte budget allows it, unless
+        ``"cg"`` is predicted to take at most 0.4 of the time, usually from about 11,000 features on.
         `solution_.choice` gives the reason. Huber's loss always uses a quasi-Newton solver. Solvers in passes keep no
         sums for `partial_fit`, `merge` or standard deviations.
     verbose : bool, default=False
-        Show progress on standard error, and which columns are left out because they are constant.
+        Show progress on standard error, and name the columns that are left out because they are constant.
 
     Attributes
     ----------
@@ -100,8 +101,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
     corrections_ : Corrections or None
         Corrections added to the linear model; `partial_fit` and `merge` drop them.
     metric_ : ndarray of shape (d,) or (d, d)
-        The metric of the d standardised columns, with mean eigenvalue 1: weights, or a matrix; ones if none was
-        learned.
+        The metric of the d standardised columns, with mean eigenvalue 1: weights, or a matrix. All weights are one if
+        no metric was learned.
     relevances_ : ndarray of shape (n_features,)
         Shares of the columns in the metric; an encoded column sums the shares of its numbers.
     encoder_ : TableEncoder or None
@@ -112,13 +113,14 @@ class KernelRegressor(RegressorMixin, KernelModel):
     scaling_ : Scaling
         Shift and factor of each column, and the root of the metric.
     solver_ : RidgeSolver
-        Sums over the rows, or in dual form their features, to which `partial_fit` and `merge` add. Absent after
-        solvers in passes, which keep no sums.
+        Sums over the rows, or in dual form the features of the rows, to which `partial_fit` and `merge` add. Absent
+        after solvers in passes, which keep no sums.
     statistics_ : RidgeStatistics or None
         Sums over all rows seen, to which `partial_fit` and `merge` add; None after a fit in dual form or by a solver
         in passes.
     target_units_ : TargetUnits or None
-        Units of the solver for targets that are far from 0 relative to their range, or outside 2^-64 to 2^64.
+        Units in which the solver receives targets that are far from 0 relative to their range, or outside 2^-64 to
+        2^64; None for other targets.
     n_features_in_ : int
     n_samples_seen_ : int
 
@@ -129,20 +131,21 @@ class KernelRegressor(RegressorMixin, KernelModel):
     A row of weight w counts like w equal rows; in the choice of alpha, it is left out with its whole weight. The map is
     fitted on rows without their weights.
 
-    The search fits small maps on random rows and validates them on others: a quarter of the sample, or by four-fold
-    cross-validation below 2,000 rows. It chooses the width of every kernel, then learns metrics round by round from the
-    gradients of the small models. The best candidates continue with more rows and more features: 256 features on 2,500
-    rows with ``effort="fast"``, then 512 on 5,000 and 1,024 on 8,000 with ``"normal"``; 512 on 5,000, 1,024 on 8,000
-    and 2,048 on 16,000 with ``"thorough"``.
+    The search fits small maps on random rows and validates them on other rows: on a quarter of the sample, or by
+    four-fold cross-validation below 2,000 rows. It chooses the width of every kernel, then learns metrics round by
+    round from the gradients of the small models. The best candidates continue with more rows and more features.
+    ``effort="fast"`` takes 256 features on 2,500 rows. ``"normal"`` continues with 512 on 5,000 and 1,024 on 8,000.
+    ``"thorough"`` takes 512 on 5,000, 1,024 on 8,000 and 2,048 on 16,000.
 
     With ``loss="huber"`` the problem is to minimise ``sum_i 2 s^2 l(e_i / s) + alpha |W|^2``, l being half the square
     up to 1.35 and its tangent beyond. The scale s makes the mean of ``min(e^2, (1.35 s)^2)`` equal to ``s^2``, as in
     `sklearn.linear_model.HuberRegressor`, whose alpha is this alpha over s. The scale is estimated from the errors of
-    the fit if alpha is given, and from errors of held-out rows if alpha is chosen. Targets farther from their median
-    than 1,000 robust standard deviations are clipped to this distance, and to 5 of them for the search.
+    the fit if alpha is given, and from errors of held-out rows if alpha is chosen. Targets are clipped at 1,000 robust
+    standard deviations from their median; for the search, at 5 robust standard deviations.
 
-    **Cost.** n m^2 flops for the Gram matrix, O(m^3) for the solution, and the features. The n x n kernel matrix is
-    never formed, the n x m feature matrix only if n < m. float32 input is mapped in float32 and summed in float64.
+    **Cost.** n m^2 flops for the Gram matrix, O(m^3) for the solution, and the features. The exact n x n kernel matrix
+    is never formed. Of the factorisations, only the dual form, for n < m or n up to 2,048, holds the n x m feature
+    matrix and an n x n Gram matrix. float32 input is mapped in float32 and summed in float64.
 
     **Differs from the source in** the choice of alpha, kernel and metric, which the source leaves to the user.
 
@@ -173,13 +176,13 @@ class KernelRegressor(RegressorMixin, KernelModel):
         ----------
         X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
         return_std : bool, default=False
-            Also return the standard deviation of a new target at each row, noise included; not for Dask collections.
+            Also return the standard deviation of a new target at each row, including noise; not for Dask collections.
 
         Returns
         -------
         y_mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            float32 for float32 input, else float64. Targets that float32 does not resolve to three digits of their
-            range, such as times in seconds, are predicted in float64.
+            float32 for float32 input, else float64. Targets that are far from 0 relative to their range, such as times
+            in seconds, or of extreme size are predicted in float64.
         y_std : ndarray, of the shape and dtype of `y_mean`
             Only with `return_std`.
 
@@ -204,8 +207,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
         ``GaussianProcessRegressor`` with a ``WhiteKernel``.
 
         sigma^2 and rho are estimated from the leave-one-out errors at up to 4,096 rows (landmarks of Nystroem features
-        excluded). sigma^2 makes the mean square of the standardised errors 1. rho is 1, unless there are at least 2,000
-        rows with at most 100 columns and the size of the errors clearly varies with x: then rho is the mean of the
+        excluded). sigma^2 makes the mean square of the standardised errors 1. Usually, rho is 1. If there are at least
+        2,000 rows with at most 100 columns, and the size of the errors clearly varies with x, rho is the mean of the
         squared errors at the 100 nearest rows, in units of sigma^2.
 
         For random features of stationary kernels ``tau = 1 - (degrees of freedom) / m``, else 1. Without tau, the
@@ -216,11 +219,12 @@ class KernelRegressor(RegressorMixin, KernelModel):
         the data is too small.
 
         **Error.** The variance of the function is that of the exact process up to the error of the features. A kernel
-        that does not suit the data shows only in sigma^2 and rho.
+        that does not suit the data affects only sigma^2 and rho.
 
-        **Cost.** Once, a factorisation (``m^3 / 3`` multiply-adds and ``4 m^2`` bytes; in dual form, of the order of
-        the number of rows) and a solve for each row left out. The factor is kept until rows are added, and is neither
-        copied nor saved. Then ``m^2 / 2`` multiply-adds a row, on the host, and the features a second time.
+        **Cost.** The first call makes a factorisation (``m^3 / 3`` multiply-adds and ``4 m^2`` bytes; in dual form, the
+        order is the number of rows) and a solve for each row left out. The factor is kept until rows are added, and is
+        neither copied nor saved. Every call takes ``m^2 / 2`` multiply-adds a row, on the host, and forms the features
+        a second time.
 
         **Differs from the source in** tau, the intercept, the noise that varies with x, and the choice of sigma^2.
 
@@ -241,7 +245,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
         return mean, fitted.targets.decode(deviations).astype(mean.dtype, copy=False)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R2 of the predictions, the mean over targets.
+        """R2 of the predictions, averaged over targets.
 
         Parameters
         ----------
@@ -270,8 +274,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add rows to the training data.
 
-        The first call fixes the scaling, the length scale and the feature map from its rows, so they should be
-        typical; after `fit` the map does not change. The coefficients are computed when they are next needed.
+        The rows of the first call fix the scaling, the length scale and the feature map, so these rows should be
+        typical. After `fit` the map does not change. The coefficients are computed when they are next needed.
 
         Parameters
         ----------

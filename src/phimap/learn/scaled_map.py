@@ -63,28 +63,28 @@ class ScaledMap(Record):
         return self.feature_map.kernel_
 
     def features(self, compute: Compute) -> BatchFeatures:
-        """A function from rows to blocks of features, with its own buffer."""
+        """Return a function from rows to blocks of features; it has its own buffer."""
         return BatchFeatures(self.scaling, self.record, compute.device, compute.n_jobs)
 
     def scaled(self, rows: Array) -> Array:
-        """Scaled rows (r, d), on the device of the rows."""
+        """Return the scaled rows (r, d), on the device of `rows`."""
         return scaled(self.scaling, rows)
 
     def on_host(self, rows: Array) -> np.ndarray:
-        """Scaled rows (r, d), dense and on the host."""
+        """Return the scaled rows (r, d), dense and on the host."""
         ops = ops_for(rows)
         return ops.to_host(ops.dense(self.scaled(rows)))
 
 
 class BatchFeatures:
-    """A scaling and a map, bound once to the backend and dtype of the batches.
+    """Computes the features of batches. The scaling and the map are bound once to the backend and dtype of the batches.
 
     Parameters
     ----------
     scaling : Scaling
     record : MapRecord
     device : str
-        Device for the batches, see `to_device`.
+        Device to which batches are moved, see `to_device`.
     n_jobs : int or None
     """
 
@@ -94,7 +94,7 @@ class BatchFeatures:
         self._buffer: Any = None
 
     def __call__(self, X: Array) -> FeatureBlock:
-        """Features (r, m) of the rows of `X`; the next call overwrites them if they are dense."""
+        """Return features (r, m) of the rows of `X`; the next call overwrites dense features."""
         X = to_device(X, self._device)
         ops = ops_for(X)
         if self._bound is None or self._bound[0].dtype != ops.dtype:
@@ -111,6 +111,6 @@ class BatchFeatures:
 
 
 def scaled(scaling: Scaling, rows: Array) -> Array:
-    """Rows (r, d) scaled, on the device of the rows."""
+    """Return the scaled rows (r, d), on the device of `rows`."""
     ops = ops_for(rows)
     return scaling.bind(ops).apply(ops, rows)

@@ -60,9 +60,9 @@ class FitSettings:
     class_weight : object
         `class_weight` of a classifier; checked against the classes once they are known.
     memory : int
-        Byte budget on which all choices are based: no choice depends on the machine.
+        Byte budget on which all choices are based, so that no choice depends on the machine.
     states_memory : bool
-        Whether this budget is a parameter or configured, rather than the default.
+        Whether `memory` comes from the parameter or the configuration; if not, it is the default.
     compute : Compute
     seed : SeedSequence
     verbose : bool
@@ -131,13 +131,13 @@ class FitSettings:
 
     @property
     def n_jobs(self) -> int | None:
-        """Number of threads, None for the configured one."""
+        """Number of threads; None for the configured number."""
         return self.compute.n_jobs
 
     def check_free_memory(self, needed: int) -> None:
-        """Raise MemoryError if no budget was stated, and so many bytes exceed the free memory.
+        """Raise MemoryError if no budget was stated and `needed` bytes exceed the free memory.
 
-        The budget of the process is half of the free memory.
+        Without a stated budget, the budget of the process is half of the free memory.
         """
         if not self.states_memory and needed > 2 * self.compute.memory:
             raise MemoryError(
@@ -146,7 +146,7 @@ class FitSettings:
             )
 
     def stream(self, role: str) -> np.random.Generator:
-        """The random stream of a role, from its start."""
+        """Return a generator at the start of the random stream of a role."""
         return named_streams(self.seed, *_ROLES)[role]
 
     @property
@@ -156,11 +156,11 @@ class FitSettings:
 
     @property
     def most_width(self) -> int:
-        """The given number of features, or the largest that may be chosen; meaningless if the kernel is a map."""
+        """The given number of features, or the largest number that may be chosen; not used if the kernel is a map."""
         return most_components(self.memory) if isinstance(self.n_components, str) else int(self.n_components)
 
     def width_for(self, n_columns: int) -> int:
-        """Largest number of features, for rows with this number of columns."""
+        """Return the largest number of features for rows with `n_columns` columns."""
         kernel = self.kernel.kernel
         return kernel.output_width(n_columns) if isinstance(kernel, RandomMap) else self.most_width
 

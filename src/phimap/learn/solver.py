@@ -1,4 +1,4 @@
-"""The interface of solvers: passes over blocks of features, each a sum over the rows, until there is a solution."""
+"""The interface of solvers, which make passes over blocks of features until they have a solution."""
 
 from __future__ import annotations
 
@@ -25,21 +25,22 @@ Sums = tuple[np.ndarray, ...]
 Summand = Callable[[FeatureBlock, np.ndarray, np.ndarray], Sums]
 #: An algorithm in passes: it yields the summand of its next pass and is sent the sums over all rows.
 Passes = Generator[Summand, Sums, "LinearSolution"]
-#: Blocks, which each pass iterates over once.
+#: Blocks of features with targets and weights; each pass iterates over them once.
 Stream = Iterable[WeightedBlock] | RowSource
 
 
 @dataclass(frozen=True)
 class HeldOutScores(Record):
-    """Predictions for rows that were not used in the fit, as errors on training rows are too small.
+    """Predictions for rows that were left out of the fit. Errors on training rows would be too small.
 
     Attributes
     ----------
     predictions : ndarray of shape (r, t)
-        Predictions at about the alpha of the solution, by a fit without the row, or without all of these rows.
+        Predictions at an alpha equal or close to that of the solution. Either each row was left out by itself, or all
+        r rows were left out together.
     targets : ndarray of shape (r, t)
     weights : ndarray of shape (r,) or None
-        Weights with which weighted means estimate means over all rows; None if all are equal.
+        Weights of these rows. Means with these weights estimate means over all rows. None if all weights are equal.
     """
 
     predictions: np.ndarray = field(metadata=of_floats("r", "t"))
@@ -49,7 +50,7 @@ class HeldOutScores(Record):
 
 @dataclass(frozen=True)
 class LinearSolution(Record):
-    """Coefficients of a linear model on features, and how they were found.
+    """Coefficients of a linear model on features, with facts about their computation.
 
     Attributes
     ----------
@@ -59,14 +60,14 @@ class LinearSolution(Record):
     alphas : ndarray of shape (g,)
         Values of alpha that were tried; empty if alpha was given.
     scores : ndarray of shape (g,)
-        The criterion at each of `alphas`: for ridge regression an estimate of the mean squared error on new rows,
-        summed over targets; for other losses an estimate of the mean loss (for Huber's loss, of errors over their
-        scale).
+        The criterion at each of `alphas`. For ridge regression it estimates the mean squared error on new rows, summed
+        over targets. For other losses it estimates the mean loss on new rows; Huber's loss takes errors divided by
+        their scale.
     criterion : str
         ``"held-out"``, ``"leave-one-out"``, ``"gcv"`` or ``"given"``.
     residual : float
-        For ridge regression ``|(A + alpha I) W - B| / |B|`` of the linear system solved; for other losses the norm of
-        the gradient, in the norm of the inverse quasi-Newton matrix, over the root of the objective.
+        For ridge regression ``|(A + alpha I) W - B| / |B|`` for the linear system that was solved. For other losses the
+        norm of the gradient, defined by the inverse quasi-Newton matrix, divided by the root of the objective.
     form : str
         ``"primal"`` or ``"dual"`` for a factorisation, else the name of an iteration: ``"cg"`` or ``"quasi-newton"``.
     status : str
@@ -74,11 +75,11 @@ class LinearSolution(Record):
     n_passes : int
         Passes over the rows, not counting the pass for scales and classes.
     held_out : HeldOutScores or None
-        Predictions for rows that were not used in their fit; None if there are none. Not saved in model files.
+        Predictions for rows that were left out; None if there are no such rows. Not saved in model files.
     scale : ndarray of shape (t,) or None
         Scale of the errors, for Huber's loss, which is linear beyond 1.35 times the scale; None for other losses.
     choice : str
-        Why this form was chosen; empty if there was no choice.
+        Reason for the choice of the form; empty if there was no choice.
     centre : ndarray of shape (t,) or None
         Mean of the outputs over the training rows; None in files of earlier versions.
     """
@@ -114,7 +115,7 @@ class PassSums(Accumulator):
 
     @classmethod
     def start(cls, summand: Summand, first_row: int) -> PassSums:
-        """Return the sums of no rows; they do not depend on `first_row`."""
+        """Return the sums before the first block; `first_row` has no effect."""
         return cls(summand)
 
     def update(self, rows: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> None:
@@ -133,7 +134,7 @@ class PassSums(Accumulator):
 
 
 def _added(total: Sums | None, part: Sums) -> Sums:
-    """`part` added in place to the arrays of `total`; a copy of `part` if `total` is None."""
+    """Add `part` in place to the arrays of `total`, and return `total`; return a copy of `part` if `total` is None."""
     if total is None:
         return tuple(np.array(one, dtype=np.float64) for one in part)
     for one, added in zip(total, part, strict=True):
@@ -158,9 +159,9 @@ class Solver(ABC):
 
     @abstractmethod
     def _passes(self, m: int, t: int, eps: float) -> Passes:
-        """The algorithm, for m features with relative accuracy `eps` and t targets."""
+        """Run the algorithm for m features with machine epsilon `eps`, and t targets."""
 
-    #: Sums of the current pass so far, to be merged elsewhere; None before its first block.
+    #: Sums of the current pass so far; None before the first block of the pass.
     sums: Sums | None
     #: Function that gives the contribution of one block to the sums.
     summand: Summand
@@ -193,13 +194,13 @@ class Solver(ABC):
         return None
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state without the algorithm, so that a summand that refers to its solver can be sent to a worker."""
+        """Return the state without the algorithm, so that a summand that refers to its solver can go to a worker."""
         return {name: value for name, value in vars(self).items() if name not in ("_algorithm", "summand", "sums")}
 
 
 def solve(solver: Solver, stream: Stream, m: int, t: int, eps: float) -> LinearSolution:
     """Run a solver on a stream that can be iterated once a pass."""
-    # The solver's own BLAS calls use one thread, as their results would depend on the number of threads.
+    # The solver's own BLAS calls use one thread, because their results would depend on the number of threads.
     with single_threaded_blas():
         solver.start(m, t, eps)
         while True:
@@ -223,7 +224,7 @@ class Problem:
         Machine epsilon of the features.
     alpha : float or "auto"
     validation : ValidationRows
-        Rows of the stream by whose errors alpha is chosen; complete once the first pass has ended.
+        Rows of the stream whose errors choose alpha; they are complete after the first pass.
     memory : int
         Bytes that may be held besides the stream.
     rng, probes : Generator
@@ -232,7 +233,7 @@ class Problem:
     stages : Stages
         Records the stages of the solution.
     scored : bool
-        Whether held-out scores are needed even where alpha is given.
+        Whether held-out scores are needed even if alpha is given.
     """
 
     stream: Any
@@ -251,14 +252,14 @@ class Problem:
 
     @contextmanager
     def stage(self, name: str, n_rows: int | None = None) -> Iterator[None]:
-        """Time a stage of the solution, with progress by the rows of the stream; `n_rows` is their number, if known."""
+        """Time a stage of the solution, and show its progress in rows of the stream, out of `n_rows` if given."""
         with self.stages.stage(name, n_rows, "rows") as advance:
             self.stream.advance = advance
             yield
 
 
 class Solved(NamedTuple):
-    """A solution, and the sums to which further rows can be added; None for solvers in passes."""
+    """A solution, and the sums to which further rows can be added; `sums` is None for solvers in passes."""
 
     solution: LinearSolution
     sums: Any = None
@@ -286,11 +287,14 @@ class PassesSolver(ABC):
 
 
 def least(alphas: np.ndarray, scores: np.ndarray) -> float:
-    """The alpha that minimises the cubic spline of the scores over log alpha; the best one tried if it is at an end."""
+    """Return the alpha that minimises the cubic spline of the scores over log alpha.
+
+    Return the best of `alphas` itself if it is the first or the last, or if a score is not finite.
+    """
     best = int(np.argmin(scores))
     if not 0 < best < len(alphas) - 1 or not np.isfinite(scores).all():
         return float(alphas[best])
-    # The scores are divided by their range, since numbers near the ends of float64 would overflow.
+    # The scores are divided by their range, because numbers near the ends of float64 would overflow.
     curve = CubicSpline(np.log(alphas), (scores - scores[best]) / (np.ptp(scores) or 1.0))
     bounds = (np.log(alphas[best - 1]), np.log(alphas[best + 1]))
     found: Any = minimize_scalar(curve, bounds=bounds, method="bounded", options={"xatol": 1e-3})

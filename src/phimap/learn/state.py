@@ -20,13 +20,13 @@ _ORIGIN_ROWS = 1000
 
 @dataclass
 class TrainingState(Record):
-    """Sums over the rows seen, or in dual form their features, and samples of the rows.
+    """Sums over the rows seen (in dual form, the features of these rows), and samples of the rows.
 
     Attributes
     ----------
     sums : RidgeSolver
     sample : Reservoir
-        Random rows, the first of which are validation rows.
+        Random rows; those with the smallest keys are validation rows.
     extreme : ExtremeRows
         The rows farthest from the mean.
     origin : str
@@ -58,7 +58,7 @@ class TrainingState(Record):
         accumulate(rows, lambda first_row: CountingAccumulator(mapped, advance))
 
     def merge(self, other: Self, shared: Self | None, n_jobs: int | None) -> None:
-        """Add the rows of another state, less those of `shared`, the state that both began with."""
+        """Add the rows of another state, without the rows of `shared`, the state with which both began."""
         self.sums.merge(other.sums, n_jobs)
         if shared is not None:
             self.sums.merge(shared.sums, n_jobs, sign=-1)

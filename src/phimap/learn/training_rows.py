@@ -1,4 +1,4 @@
-"""Training rows on their way into a fit: checked, without rows of weight zero, and encoded."""
+"""Preparation of training rows for a fit: checks, removal of rows of weight zero, and encoding."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LearnerKind(NamedTuple):
     targets : type
         Class of the targets.
     encode : "auto", None or TableEncoder
-        The parameter for data frames.
+        Parameter `encode` of the learner, for data frames.
     """
 
     name: str
@@ -54,12 +54,12 @@ class Training(NamedTuple):
 
 @dataclass(frozen=True)
 class RowChecks:
-    """The checks of training rows, their targets and weights; also sent to workers.
+    """Checks training rows, their targets and their weights. The object may be sent to workers.
 
     Attributes
     ----------
     inputs : InputEncoding or None
-        None leaves rows as they are: frames before their encoder is fitted, and rows already checked.
+        None if rows are to stay unchanged: frames whose encoder is not fitted yet, and rows already checked.
     targets : Targets
     learner : str
         Class name of the learner, for messages.
@@ -70,9 +70,9 @@ class RowChecks:
     learner: str
 
     def __call__(self, X: Any, y: Any, sample_weight: Any = None, *, wanted: bool = False) -> Batch:
-        """Rows of positive weight, their targets and weights; raises if there are none and `wanted`.
+        """Return the rows of positive weight, their targets and weights; raise if `wanted` and there are no such rows.
 
-        Frames for the encoder stay frames.
+        Frames that an encoder is to encode stay frames.
         """
         require_targets(self.learner, y)
         rows = X if self.inputs is None or self.inputs.takes_frame(X) else self.inputs.training_rows(X)
@@ -80,7 +80,7 @@ class RowChecks:
         return rows_that_count(rows, y, check_weights(sample_weight, rows.shape[0]), wanted=wanted)
 
     def encoded(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """As a call, but frames are encoded as for prediction, and one row must have a positive weight."""
+        """As `__call__`, but encode frames as for prediction, and raise if no row has a positive weight."""
         X, y, weights = self(X, y, sample_weight, wanted=True)
         return X if self.inputs is None or not self.inputs.takes_frame(X) else self.inputs.rows(X), y, weights
 
@@ -107,7 +107,7 @@ class EncodedBatches:
 
 
 def training_rows(X: Any, y: Any, sample_weight: Any, kind: LearnerKind) -> Training:
-    """Rows in memory as the training rows of a learner."""
+    """Check and encode rows in memory as the training rows of a learner."""
     require_targets(kind.name, y)
     encoder, inputs = unfitted_encoder(kind.encode, [X], labels=kind.targets.has_labels), None
     if encoder is None:
@@ -127,14 +127,14 @@ def training_batches(
     encoder: TableEncoder | None = None,
     feature_names: Iterable[str] | None = None,
 ) -> Training:
-    """A stream of batches as the training rows of a learner.
+    """Check and encode a stream of batches as the training rows of a learner.
 
     Parameters
     ----------
     batches : iterable of (X, y) or (X, y, sample_weight)
     kind : LearnerKind
     encoder : TableEncoder, optional
-        The fitted encoder of data frames that made these batches, which are arrays.
+        The fitted encoder that made these batches, which are arrays, from data frames.
     feature_names : iterable of str, optional
         Names of the columns of arrays.
     """

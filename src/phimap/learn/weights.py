@@ -1,4 +1,4 @@
-"""Weights of rows: a row of weight w counts like w equal rows. None stands for weights of one."""
+"""Weights of rows: a row of weight w counts like w equal rows. None means that all weights are one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from phimap._validation import check_finite
 from phimap.ops import to_host
 from phimap.tables.frames import rows_at
 
-#: Outside these bounds, the product of a squared float32 feature, a row weight and a class weight might overflow or
-#: underflow.
+#: Bounds of row weights and class weights. Outside of these bounds, the product of a squared float32 feature, a row
+#: weight and a class weight might overflow or underflow.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-15, 1e15
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
-    """`sample_weight` as float64 weights of `n_rows` rows, which may include zeros; None if all are one."""
+    """Return `sample_weight` as float64 weights of `n_rows` rows; None if all are one. Weights may be zero."""
     if sample_weight is None:
         return None
     weights = np.asarray(to_host(sample_weight))
@@ -50,7 +50,7 @@ def check_mean_weight(total: float, n_rows: int) -> None:
 def rows_that_count(
     X: Any, y: np.ndarray, weights: np.ndarray | None, *, wanted: bool
 ) -> tuple[Any, np.ndarray, np.ndarray | None]:
-    """The rows of positive weight with their targets and weights; raises if there are none and `wanted`."""
+    """Return the rows of positive weight, their targets and weights; raise if `wanted` and there are no such rows."""
     if weights is None or weights.all():
         return X, y, weights
     positive = np.flatnonzero(weights)
@@ -61,7 +61,7 @@ def rows_that_count(
 
 
 def joined_weights(weights: list[np.ndarray | None], sizes: list[int]) -> np.ndarray | None:
-    """Weights of parts of `sizes` rows, concatenated."""
+    """Concatenate the weights of parts with `sizes` rows; None if no part has weights."""
     if all(part is None for part in weights):
         return None
     return np.concatenate([np.ones(n) if part is None else part for part, n in zip(weights, sizes, strict=True)])
@@ -73,14 +73,14 @@ def total_weight(weights: np.ndarray | None, n_rows: int) -> float:
 
 
 def weighted_mean(values: np.ndarray, weights: np.ndarray | None, axis: int = 0) -> np.ndarray:
-    """The mean along an axis, whose entries have these weights; summed in a fixed order."""
+    """Return the mean of `values` along an axis, weighted by `weights`. The sum is formed in a fixed order."""
     if weights is None:
         return values.mean(axis=axis)
     return weighted_sum(values, weights, axis) / weights.sum()
 
 
 def weighted_sum(values: np.ndarray, weights: np.ndarray | None, axis: int = 0) -> np.ndarray:
-    """The sum along an axis, whose entries have these weights."""
+    """Return the sum of `values` along an axis, weighted by `weights`."""
     if weights is None:
         return values.sum(axis=axis)
     shape = [1] * values.ndim

@@ -140,7 +140,7 @@ def max_error(
     n_subset: int = 1000,
     random_state: RandomState = 0,
 ) -> float:
-    """Largest absolute entry of ``K - Z Z^T``, the error in uniform bounds.
+    """Largest absolute entry of ``K - Z Z^T``, the error for which uniform bounds are stated.
 
     Parameters
     ----------

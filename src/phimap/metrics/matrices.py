@@ -80,7 +80,7 @@ def given_matrix(kernel: Kernel | Any, X: Any, n_subset: int | None, random_stat
         raise ValueError(f"`kernel` must be a Kernel or a square matrix, got shape {K.shape}.")
     if not np.isfinite(K).all():
         raise ValueError("`kernel` must be finite, got a matrix with NaN or infinity.")
-    # K and K.T may differ by two roundings of the largest entry in float32, the lowest precision that is accepted.
+    # K and K.T may differ by two roundings of the largest entry in float32, the lowest accepted precision.
     if np.abs(K - K.T).max() > 2 * np.finfo(np.float32).eps * np.abs(K).max():
         raise ValueError("`kernel` must be symmetric, got a matrix that differs from its transpose.")
     _check_memory(K.shape[0])
@@ -89,7 +89,7 @@ def given_matrix(kernel: Kernel | Any, X: Any, n_subset: int | None, random_stat
 
 def _check_memory(n: int) -> None:
     """Raise MemoryError if an eigenvalue problem of order n would exceed the byte budget."""
-    # K, its factors, and the workspace of the solver.
+    # Memory for K, its factors, and the workspace of the solver.
     n_bytes = 3 * 8 * n * n
     if n_bytes > memory_budget():
         raise MemoryError(

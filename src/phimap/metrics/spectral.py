@@ -30,8 +30,9 @@ class SpectralApproximation:
     lower, upper : float
         Smallest D1, D2 >= 0 with ``(1 - D1)(K + alpha I) <= Z Z^T + alpha I <= (1 + D2)(K + alpha I)``.
     condition_number : float
-        Largest over smallest eigenvalue of ``(K + alpha I)^{-1/2} (Z Z^T + alpha I) (K + alpha I)^{-1/2}``. Infinite if
-        the smallest is not positive, which is possible only for maps with a ``signature_``.
+        Ratio of the largest to the smallest eigenvalue of
+        ``(K + alpha I)^{-1/2} (Z Z^T + alpha I) (K + alpha I)^{-1/2}``. Infinite if the smallest eigenvalue is not
+        positive, which is possible only for maps with a ``signature_``.
     alpha : float
     n_rows : int
         Order of the matrices.
@@ -65,8 +66,8 @@ def spectral_approximation(
         As in `relative_error`.
     alpha : float
         Ridge parameter lambda > 0, added to the diagonal as in ``KernelRegressor`` and not scaled by the number of
-        rows. To represent a model with n rows on a subset, pass ``alpha * n_subset / n``: eigenvalues of K grow in
-        proportion to the number of rows.
+        rows. To represent a model with n rows on a subset, pass ``alpha * n_subset / n``, because eigenvalues of K grow
+        in proportion to the number of rows.
 
     Returns
     -------
@@ -137,7 +138,8 @@ def condition_number(
 ) -> float:
     """Condition number of ``(K + alpha I)^{-1/2} (Z Z^T + alpha I) (K + alpha I)^{-1/2}``.
 
-    This is the condition number of the matrix pencil ``(Z Z^T + alpha I, K + alpha I)``: 1 if the two are proportional.
+    This is the condition number of the matrix pencil ``(Z Z^T + alpha I, K + alpha I)``. It is 1 if the two matrices
+    are proportional.
 
     Parameters
     ----------

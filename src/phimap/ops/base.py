@@ -35,7 +35,7 @@ class Ops(ABC):
     least_tile_rows: int
     # Upper limit for the scratch memory of a tile, in bytes.
     tile_bytes: int
-    # Activations that are not rectified powers (cosine and sine are included): functions of arrays by name.
+    # Functions of arrays, by name, for all activations that are not rectified powers; cosine and sine are included.
     activations: Mapping[str, Callable[[Array], Array]]
     # Whether running tiles on several host threads saves time.
     threaded: bool
@@ -86,7 +86,7 @@ class Ops(ABC):
 
     @abstractmethod
     def multiply(self, A: Array, B: Array, out: Array) -> None:
-        """Write the entrywise product of dense `A` and `B`, which may be broadcast, to `out`, which may be a view."""
+        """Write the entrywise product of dense `A` and `B` to `out`; `A` and `B` are broadcast, `out` may be a view."""
 
     @abstractmethod
     def matmul(self, X: Array, W: Array) -> Array:

@@ -19,7 +19,8 @@ class NumpyOps(Ops):
     backend = "numpy"
     activations = FUNCTIONS
     least_tile_rows = 256
-    # The L2 cache of most cores. A tile's scratch holds its projections, which are read again at once, not its outputs.
+    # The size of most cores' L2 cache. Scratch memory holds a tile's projections, which are read again at once, but not
+    # its outputs.
     tile_bytes = 2**20
     threaded = True
 

@@ -1,6 +1,6 @@
-"""Projections: how random directions are drawn jointly, and how rows are multiplied by them.
+"""Projections, which draw random directions jointly and multiply rows by these directions.
 
-A kernel provides the distribution of one direction. A projection draws many directions; it depends on that distribution
+A kernel provides the distribution of one direction. A projection draws many directions. It depends on the distribution
 only, not on the kernel. `REGISTRY` lists all projections.
 """
 
@@ -71,15 +71,15 @@ REGISTRY: dict[str, type[Projection]] = {
     )
 }
 
-# With "auto", maximum number of columns for minimum-energy points: for more columns they are hardly more accurate than
-# spherical structured features, and they cost more.
+# Maximum number of columns for which "auto" chooses minimum-energy points. For more columns, they are hardly more
+# accurate than spherical structured features, and they cost more.
 WIDEST_DESIGN = 48
-# With "auto", maximum number of columns for Sobol points: for more columns they are slow to draw and gain little.
+# Maximum number of columns for which "auto" chooses Sobol points. For more, they are slow to draw and gain little.
 _WIDEST_SOBOL = 1024
 
 
 def as_projection(projection: str | Projection, law: SpectralLaw) -> Projection:
-    """The projection given by a name or an object; ``"auto"`` chooses one for the law and its dimension.
+    """Return the projection given by a name or an object; ``"auto"`` chooses a projection for the law.
 
     Raises
     ------

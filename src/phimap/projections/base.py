@@ -22,7 +22,7 @@ class ProjectionRecord(Record, ABC):
     n_features: int
     n_directions: int
 
-    #: Minimum number of rows for which `blocks` is efficient; None leaves the choice to the backend.
+    #: Minimum number of rows for which `blocks` is efficient; None uses the backend's minimum.
     least_tile_rows: ClassVar[int | None] = None
     #: Quadrature weights (s,) of the directions; None means equal weights 1/s. Weights may be negative.
     weights: np.ndarray | None = None
@@ -94,9 +94,9 @@ class Projection(BaseEstimator, ABC):
     name: ClassVar[str]
     #: Whether the projection needs a rotation-invariant law, because it draws uniform directions and separate radii.
     needs_rotation_invariance: ClassVar[bool] = False
-    #: Whether the projection needs a Gaussian scale mixture: it multiplies Gaussian directions by random factors.
+    #: Whether the law must be a mixture of scaled Gaussians: the projection multiplies Gaussians by random factors.
     needs_gaussian_mixture: ClassVar[bool] = False
-    #: Whether the projection takes directions from one long vector of exchangeable numbers.
+    #: Whether the directions are parts of one long random vector, so that their entries must be exchangeable.
     needs_generators: ClassVar[bool] = False
     #: Whether the projection needs a law with finite variance, because it matches second moments.
     needs_finite_variance: ClassVar[bool] = False
@@ -125,7 +125,7 @@ class Projection(BaseEstimator, ABC):
 
     @classmethod
     def _requirements(cls, law: SpectralLaw) -> tuple[tuple[str, bool], ...]:
-        """Possible requirements in words, and for each whether it is met or not needed by this projection."""
+        """Every possible requirement in words, and whether the law meets it or this projection does not need it."""
         return (
             ("a rotation-invariant spectral law", law.is_rotation_invariant or not cls.needs_rotation_invariance),
             (
@@ -170,7 +170,7 @@ class Projection(BaseEstimator, ABC):
                 f"`projection`={self.name!r} needs {needed}, which {law.kernel_name} lacks. "
                 "Use projection='qmc', or 'gaussian'."
             )
-        # Not checked for subset laws: their directions are stored without zeros if that takes less memory.
+        # Memory is not checked for subset laws: their directions are stored without zeros if that takes less memory.
         n_bytes = 0 if isinstance(law, SubsetLaw) else 8 * self.drawn_arrays * n_directions * law.n_features
         if n_bytes > memory_budget():
             raise MemoryError(

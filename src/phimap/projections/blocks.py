@@ -11,8 +11,8 @@ import numpy as np
 from phimap.ops import Array, Ops
 from phimap.projections.base import ProjectionRecord
 
-# Number of directions computed per call. For narrow rows, blocks are small, and several are computed together to save
-# call overhead.
+# Number of directions computed per call. For narrow rows, blocks are small, and several blocks are computed together to
+# save call overhead.
 TOGETHER = 1024
 
 
@@ -45,7 +45,7 @@ class BlockRecord(ProjectionRecord):
 
     @property
     def n_blocks(self) -> int:
-        """Number of blocks that `n_directions` take."""
+        """Number of blocks needed for `n_directions` directions."""
         return -(-self.n_directions // self.block_size)
 
     @property

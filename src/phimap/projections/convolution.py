@@ -62,7 +62,7 @@ class ConvolutionRecord(BlockRecord):
 
     @property
     def scratch_width(self) -> int:
-        # The row, its transform, and a block of results.
+        # Scratch for the row, its transform, and a block of results.
         return self.n_features + self.generators.shape[1] + max(self.block_size, TOGETHER)
 
     def _prepared(self, ops: Ops, X: Array) -> tuple[Array, int]:
@@ -87,7 +87,7 @@ def fast_length(least: int) -> int:
 
 
 def draw_generators(law: SpectralLaw, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Random numbers of which any d form a direction: Gaussian, or coordinates of the law with unit scale."""
+    """Random numbers, any d of which form a direction: Gaussian, or coordinates of the law with unit scale."""
     if law.is_rotation_invariant:
         return rng.standard_normal(shape)
     return law.unit(int(np.prod(shape))).sample(rng, 1).reshape(shape)
@@ -109,7 +109,7 @@ def row_factors(law: SpectralLaw, sequences: np.ndarray, n_directions: int, rng:
     """
     if law.is_gaussian or not law.is_rotation_invariant:
         return np.ones(n_directions)
-    # A convolution sums positive terms; differences of cumulative sums would cancel for short windows.
+    # A convolution adds positive terms only. Differences of cumulative sums would lose digits for short windows.
     ones = np.ones(law.n_features)
     squares = np.concatenate([np.convolve(sequence**2, ones, mode="valid") for sequence in sequences])
     return law.sample_radii(rng, n_directions) / np.sqrt(squares[:n_directions])

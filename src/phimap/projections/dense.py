@@ -16,10 +16,10 @@ from phimap.projections.base import Projection, ProjectionRecord
 from phimap.projections.subsets import SubsetRecord
 from phimap.records import of_floats
 
-# Directions per block: a block of 512 rows then takes 1 MB in float32, the size of an L2 cache.
+# Number of directions in a block: a block of 512 rows then takes 1 MB in float32, the size of an L2 cache.
 _BLOCK = 512
-# Directions with few non-zero entries are stored dense up to this many columns per entry: a dense product is faster
-# there.
+# Directions with q non-zero entries are stored as a dense matrix if there are at most this many times q columns: a
+# dense product is then faster.
 _INPUTS_AN_ENTRY = 16
 
 
@@ -33,7 +33,7 @@ class DenseRecord(ProjectionRecord):
         W transposed: dense and CSR rows are multiplied by it without a copy.
     """
 
-    # For 256 rows, OpenBLAS with AVX-512 reaches only 90% of its speed for many rows.
+    # With tiles of 256 rows, OpenBLAS with AVX-512 reaches only 90% of its speed with many rows.
     least_tile_rows = 512
 
     matrix: np.ndarray = field(metadata=of_floats("d", "s"))
@@ -65,9 +65,9 @@ class DenseRecord(ProjectionRecord):
 class SpreadProjection(Projection):
     """Base of projections that draw all directions jointly and store them; they also support additive kernels.
 
-    For an additive kernel, the numbers of directions per subset of columns differ by at most one, and the numbers per
-    column are about equal. All directions come from one joint draw in q dimensions, where q is the size of a subset;
-    each subset takes a group of them.
+    For an additive kernel, the number of directions differs by at most one between subsets of columns, and is about
+    equal for all columns. All directions come from one joint draw in q dimensions, where q is the size of a subset.
+    Each subset takes one group of these directions.
     """
 
     serves_subsets = True
@@ -79,7 +79,7 @@ class SpreadProjection(Projection):
         subset_rng, entry_rng = rng.spawn(2)
         n_subsets = min(n_directions, comb(law.n_features, law.order))
         subsets = spread_subsets(law.n_features, law.order, n_subsets, subset_rng)
-        # Cycle through the subsets: a map that is truncated to its first directions is then balanced, too.
+        # Cycle through the subsets, so that a map that is truncated to its first directions is balanced, too.
         subsets = np.resize(subsets, (n_directions, law.order))
         return stored_entries(law, subsets, self._in_turn(law.part, n_directions, n_subsets, entry_rng))
 

@@ -11,7 +11,7 @@ from phimap.kernels.spectral import SpectralLaw
 from phimap.projections.base import Projection, ProjectionRecord, input_scale
 from phimap.projections.quadrature import WeightedRecord
 
-# Maximum number of points: with more features than this, the exact kernel is cheaper for all but the largest data.
+# Maximum number of points: with more features, the exact kernel is cheaper for all but the largest data.
 _MOST_POINTS = 2**22
 
 
@@ -62,12 +62,12 @@ class GaussGrid(Projection):
         return WeightedRecord(np.ascontiguousarray(points * input_scale(law)[:, None]), products)
 
     def _n_nodes(self, d: int, n_directions: int, merged: bool) -> int:
-        """Number of nodes per column for a grid with `n_directions` directions; an error if there is no such grid."""
+        """Number of nodes per column of the grid with `n_directions` directions; raise if there is no such grid."""
 
         def size(n_nodes: int) -> int:
             return (n_nodes**d + 1) // 2 if merged else n_nodes**d
 
-        # The smallest rule that is too large; only the rule before it can fit.
+        # Nodes per column of the smallest grid with too many directions. Only the next smaller grid can fit.
         above = next(n for n in count(2) if size(n) > n_directions)
         if above > 2 and size(above - 1) == n_directions <= _MOST_POINTS:
             return above - 1

@@ -15,9 +15,9 @@ from phimap.kernels.spectral import SpectralLaw, onto_sphere
 from phimap.projections.base import Projection, ProjectionRecord
 from phimap.projections.dense import DenseRecord
 
-# Maximum number of steps: enough for bisection alone to reduce the bracket from 40 to rounding level.
+# Maximum number of steps: bisection alone then reduces the bracket from 40 to rounding level.
 _MOST_STEPS = 64
-# After a Newton step of this relative size, only rounding error remains.
+# Stop after a Newton step of this relative size: only rounding error remains.
 _CLOSE = 1e-12
 # Lower bound of tail probabilities: uniform double-precision numbers are multiples of 2^-53.
 _LEAST_TAIL = 2.0**-54
@@ -38,8 +38,8 @@ class GibbsDirections(Projection):
 
     Notes
     -----
-    **Error.** The features depend on the direction of w only. The direction of the Gaussian start is already uniform,
-    as under q, and after a few sweeps it is only nearly uniform: sweeps are not needed. This projection is for
+    **Error.** The features depend on the direction of w only. This direction is uniform under q. It is uniform for the
+    Gaussian start, too, but only nearly uniform after a few sweeps, so sweeps are not needed. This projection is for
     reproducing published results.
 
     **Cost.** O(T s d) evaluations of the normal distribution function in `fit`, several per coordinate and sweep;

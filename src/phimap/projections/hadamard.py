@@ -107,13 +107,13 @@ class ROM(Projection):
         n_blocks = -(-n_directions // width)
         sign_rng, radius_rng = rng.spawn(2)
         signs = fair_signs(sign_rng, (n_blocks, factors, width))
-        # A row of the unnormalised product has norm width^(t/2); a published row has norm sqrt(width).
+        # A row of the unnormalised product has norm width^(t/2); a row has norm sqrt(width) in the publication.
         fixed = np.full(n_directions, width ** (0.5 - factors / 2))
         if radii == "fixed" or (radii == "auto" and law.is_gaussian):
             return HadamardRecord(input_scale(law), signs, fixed)
         plain = HadamardRecord(np.ones(d), signs, fixed)
         norms = _direction_norms(plain)
-        # A direction may be zero on all coordinates that are not padding; such a direction stays zero.
+        # A direction may have non-zero entries in the padding only; its other entries stay zero.
         scale = fixed * law.sample_radii(radius_rng, n_directions) / np.where(norms > 0, norms, 1.0)
         return HadamardRecord(input_scale(law), signs, scale)
 

@@ -49,8 +49,8 @@ def generating_vector(n_points: int, n_coordinates: int) -> np.ndarray:
     """Generating vector (n_coordinates,) of a lattice whose number of points is a prime, at least 3.
 
     With powers of a primitive root g, the sums over ``i = g^-b`` for all candidates ``z = g^a`` form one cyclic
-    convolution. Fourier transforms compute it, O(d N log N) in total. Half of the powers suffice, because
-    ``B_2({-t}) = B_2({t})``.
+    convolution per coordinate. Fourier transforms compute all convolutions in O(d N log N). Half of the powers suffice,
+    because ``B_2({-t}) = B_2({t})``.
     """
     half = (n_points - 1) // 2
     root = _primitive_root(n_points)
@@ -65,12 +65,12 @@ def generating_vector(n_points: int, n_coordinates: int) -> np.ndarray:
     products = np.ones(half)
     vector = np.empty(n_coordinates, dtype=np.int64)
     for j in range(n_coordinates):
-        # For the first coordinate all candidates are equivalent; for the others, the sums over b rank them.
+        # For the first coordinate, all candidates are equivalent. For the others, the sums over b rank the candidates.
         sums = np.fft.irfft(spectrum * np.fft.rfft(products), half) if j else np.zeros(half)
         best = int(np.argmin(sums))
         vector[j] = powers[best]
         products *= 1 + weight * bernoulli[(best - np.arange(half)) % half]
-        # Only ratios matter; without normalisation, products over many coordinates could overflow or underflow.
+        # Only ratios of products matter. Without normalisation, they could overflow or underflow for many coordinates.
         products /= products.mean()
     vector.flags.writeable = False
     return vector

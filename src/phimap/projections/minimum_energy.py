@@ -14,19 +14,19 @@ from phimap.projections.radii import stratified_radii
 # Mean squared distance, in length scales, for which the expected error is minimised. With the usual choice of the
 # length scale the median distance is 1. Values from 1.5 to 2.5 give similar errors on real data.
 _SQUARE_DISTANCE = 2.0
-# Maximum number of points that are optimised jointly: the work per point grows with it, the accuracy hardly.
+# Maximum number of points that are optimised jointly. With more, the work per point grows and the accuracy hardly.
 _MOST_POINTS = 512
 # Minimum number of directions per subset of columns for an optimised design. With fewer, Sobol points are more
 # accurate, because their points in different subsets complement each other.
 _FEWEST_POINTS = 3
-# Maximum number of optimised designs. Further blocks are rotated copies, which limits the time of a fit. This holds up
-# to _WIDEST_ROTATED columns; for more, a rotation costs as much as a design.
+# Maximum number of optimised designs. Further blocks are rotated copies, which limits the time of a fit. With more than
+# _WIDEST_ROTATED columns there is no maximum, because a rotation costs as much as a design.
 _MOST_DESIGNS = 8
 _WIDEST_ROTATED = 1024
-# Lengths of scaled points are cut to this in the energy. Points this long interact with no other points anyway, and
-# their squared length is still accurate in float32.
+# Maximum length of a scaled point in the energy; longer points are shortened to it. Points of this length do not
+# interact with other points anyway, and their squared length is still accurate in float32.
 _LONGEST = 30.0
-# Rows of the pair matrix that are computed at a time: at most a quarter of a MB.
+# Number of rows of the pair matrix that are computed at a time; they take at most a quarter of a MB.
 _ROWS = 128
 
 
@@ -52,9 +52,9 @@ class MinimumEnergy(SpreadProjection):
 
     **Cost.** The minimisation in `fit`; O(s d) numbers stored and O(s d) flops per row, as for independent draws.
 
-    **Differs from the source in** the expectation over Gaussian differences in place of a box; in the radii, which
-    follow the law; in the random start, without which the points are biased; and in blocks of at most 512 points.
-    Beyond 4,096 points, blocks are randomly rotated copies of earlier blocks.
+    **Differs from the source in** the expectation over Gaussian differences in place of a box, in radii that follow the
+    law, in the random start, without which the points are biased, and in blocks of at most 512 points. Beyond 4,096
+    points, blocks are randomly rotated copies of earlier blocks if there are at most 1,024 columns.
 
     References
     ----------

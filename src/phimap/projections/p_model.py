@@ -15,8 +15,8 @@ from phimap.projections.convolution import (
     signed_input_scale,
 )
 
-# Transforms have a length of up to four times the number of columns, or up to this if that is more: for shorter
-# transforms call overhead would dominate.
+# The maximum length of a transform is four times the number of columns, but at least this: for shorter transforms, call
+# overhead would dominate.
 _LEAST = 512
 
 

@@ -84,7 +84,7 @@ class GaussQuadrature(Projection):
 
     Notes
     -----
-    **Error.** Biased: only the first five moments of an entry agree with the Gaussian. The expectation of the estimate
+    **Error.** Biased: only the first five moments of an entry are those of a Gaussian. The expectation of the estimate
     is ``prod_j (2 + cos(sqrt(3) delta_j)) / 3`` at scaled differences delta. At short distances it differs from the
     Gaussian kernel by about ``sum_j delta_j^6 / 240``; if one ``|delta_j|`` exceeds 2 the difference is large. The
     variance is the same as for independent draws.
@@ -134,10 +134,10 @@ class SparseGrid(Projection):
 
     Notes
     -----
-    **Error.** Deterministic and biased. Polynomials of degree 3 in w are integrated exactly and, for ``p = sqrt(3)``,
+    **Error.** Deterministic and biased. Polynomials of degree 3 in w are integrated exactly; for ``p = sqrt(3)``, so is
     the fourth power of each coordinate. For the Gaussian kernel at scaled differences delta the estimate is
-    ``1 - (d - sum_j cos(p delta_j)) / p^2``. The kernel is a product over columns and the estimate a sum, so it is
-    accurate at short distances only.
+    ``1 - (d - sum_j cos(p delta_j)) / p^2``. The kernel is a product over columns and the estimate a sum, so the
+    estimate is accurate at short distances only.
 
     **Cost.** O(d) numbers stored and O(d) flops per row.
 
@@ -159,7 +159,7 @@ class SparseGrid(Projection):
     def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
         d = law.n_features
         p_squared = float(d) if self.p is None else check_real("p", self.p, above=0.0) ** 2
-        # Features of an activation differ for opposite directions, so these cannot be merged.
+        # For activations, opposite directions have different features and cannot be merged.
         fitting = [2 * d + 1] if isinstance(law, StandardGaussianLaw) else [d + 1, 2 * d + 1]
         if n_directions not in fitting:
             sizes = " or ".join(map(str, fitting))
@@ -202,9 +202,9 @@ class SphericalRadial(Projection):
 
     **Cost.** O(s d min(s, d)) flops in `fit`; O(s d) numbers stored and O(s d) flops per row.
 
-    **Differs from the source in** stratified radii, which keep the weight of the point 0 small and halve the error with
-    many blocks; in merging opposite vertices; in weighting an incomplete block by its number of directions; and in Haar
-    rotations in place of butterfly products.
+    **Differs from the source in** stratified radii, merged opposite vertices, and Haar rotations in place of butterfly
+    products. Stratified radii keep the weight of the point 0 small and halve the error with many blocks. An incomplete
+    block is weighted by its number of directions.
 
     References
     ----------

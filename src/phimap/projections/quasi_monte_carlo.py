@@ -16,9 +16,9 @@ from phimap.projections.lattice import is_prime, shifted_lattice
 
 # Maximum number of coordinates of SciPy's Sobol sequence.
 _MOST_SOBOL_COORDINATES = 21201
-# Sobol points are multiples of 2^-30, as is SciPy's default.
+# Number of bits of a Sobol coordinate, SciPy's default: coordinates are multiples of 2^-30.
 _SOBOL_BITS = 30
-# Minimum leap of the leaped Halton sequence: the prime that Kocis and Whiten recommend.
+# Minimum leap of the leaped Halton sequence: the prime number recommended by Kocis and Whiten.
 _LEAST_LEAP = 409
 
 SEQUENCES = ("sobol", "halton", "leaped-halton", "lattice")
@@ -28,8 +28,8 @@ SEQUENCES = ("sobol", "halton", "leaped-halton", "lattice")
 class QuasiMonteCarlo(SpreadProjection):
     """Quasi-Monte Carlo: points of a randomised low-discrepancy sequence, mapped by the quantiles of the spectral law.
 
-    If the law has independent coordinates, each coordinate of a point gives one coordinate of the direction. If it does
-    not but is rotation-invariant (Matern), one additional coordinate gives the radius, and Gaussian quantiles of the
+    If the law has independent coordinates, each coordinate of a point gives one coordinate of the direction. If the law
+    is only rotation-invariant (Matern), one additional coordinate gives the radius, and Gaussian quantiles of the
     others give the direction. For a spectral mixture, one additional coordinate selects the component.
 
     Parameters
@@ -42,21 +42,21 @@ class QuasiMonteCarlo(SpreadProjection):
 
     Notes
     -----
-    **Error.** Unbiased, because scrambling or shifting makes each point uniform. O(log(s)^d / s) for smooth integrands,
-    against 1 / sqrt(s) for independent draws. The gain is large for small d or for data of low effective dimension;
-    with Sobol points it is largest if s is a power of two. The variance of scrambled Sobol points never exceeds the
-    variance of independent draws by much. A lattice is chosen for a small worst-case error, averaged over shifts, for
-    integrands with mixed first derivatives and equal coordinate weights; see `phimap.projections.lattice` for the
-    formula. The number N of lattice points must be prime. For other s, N is the next prime and random points are
-    omitted, which adds ``1 - s / N`` times the variance of independent draws.
+    **Error.** Unbiased, because scrambling or shifting makes each point uniform. The error is O(log(s)^d / s) for
+    smooth integrands, compared with 1 / sqrt(s) for independent draws. The gain is large for small d or for data of low
+    effective dimension; with Sobol points it is largest if s is a power of two. The variance of scrambled Sobol points
+    never exceeds the variance of independent draws by much. A lattice is chosen for a small worst-case error, averaged
+    over shifts, for integrands with mixed first derivatives and equal coordinate weights; see
+    `phimap.projections.lattice` for the formula. The number N of lattice points must be prime. For other s, N is the
+    next prime and random points are omitted, which adds ``1 - s / N`` times the variance of independent draws.
 
     **Cost.** O(s d) numbers stored and O(s d) flops per row. `fit` takes O(s d) draws and quantiles and, for a lattice,
     O(d s log s) flops by Fourier transforms.
 
-    **Differs from the source in** the scrambling; for Sobol, in a uniform offset within each cell of the grid of
-    spacing 2^-30, which keeps points away from 0 and makes the distribution of each coordinate exact; in the treatment
-    of laws with dependent coordinates; for the leaped sequence, in the shift and in using all bases; for lattices, in
-    the random order of points.
+    **Differs from the source in** the scrambling and in the treatment of laws with dependent coordinates. Sobol points
+    get a uniform offset within each cell of the grid of spacing 2^-30, which keeps points away from 0 and makes the
+    distribution of each coordinate exact. The leaped sequence is shifted and uses all bases. Lattice points are in
+    random order.
 
     References
     ----------
@@ -124,7 +124,7 @@ class MomentMatching(Projection):
         )
         draws /= law.scale
         draws -= draws.mean(axis=0)
-        # U S V^T becomes U V^T times the standard deviation: whitening by the symmetric square root changes the points
+        # U S V^T becomes U V^T times the standard deviation. Whitening by the symmetric square root changes the points
         # least.
         with single_threaded_blas():
             left, _, right = np.linalg.svd(draws, full_matrices=False)
@@ -149,8 +149,8 @@ def low_discrepancy(
     elif law.is_rotation_invariant:
         from scipy.special import ndtri
 
-        # The first coordinates of a sequence are the most evenly spread. The radius uses the first, as it affects all
-        # coordinates of a direction.
+        # The first coordinates of a sequence are the most evenly spread. The first one gives the radius, because the
+        # radius affects all coordinates of a direction.
         points = _points(n_first + law.n_features + 1, size, sequence, rng)
         directions = ndtri(points[:, n_first + 1 :])
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
@@ -178,7 +178,7 @@ def _points(n_coordinates: int, size: int, sequence: str, rng: np.random.Generat
         points %= 1.0
     else:
         points = _scrambled(n_coordinates, size, sequence, rng)
-    # 0 has a probability of at most 2^-53, and 1 occurs only by rounding.
+    # Move 0, which has a probability of at most 2^-53, and 1, which occurs only by rounding, into the open interval.
     return np.clip(points, np.finfo(np.float64).tiny, 1 - np.finfo(np.float64).epsneg)
 
 

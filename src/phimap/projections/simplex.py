@@ -12,8 +12,9 @@ from phimap.projections.dense import DenseRecord, drawn_blocks, haar_orthogonal
 class Simplex(Projection):
     """Simplex random features: blocks of d directions at equal obtuse angles, with independent radii.
 
-    The d unit vectors of a block are the vertices of a randomly rotated regular simplex. Any two have the inner product
-    ``-1 / (d - 1)``, the smallest value that all pairs of d vectors can have. For d = 1 a block is a random sign.
+    The d unit vectors of a block are the vertices of a randomly rotated regular simplex. Any two of them have the inner
+    product ``-1 / (d - 1)``, the smallest value that all pairs of d vectors can have. For d = 1 a block is a random
+    sign.
 
     Notes
     -----

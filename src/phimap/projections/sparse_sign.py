@@ -16,13 +16,13 @@ from phimap.ops.primitives.ternary_product import ternary_product
 from phimap.projections.base import Projection, ProjectionRecord
 from phimap.records import Record, of_entries, of_floats, of_indices
 
-# Directions per block: a block of 256 rows then takes 1 MB in float32, the size of an L2 cache.
+# Number of directions in a block: a block of 256 rows then takes 1 MB in float32, the size of an L2 cache.
 _BLOCK = 1024
-# From this sparsity on, index lists take fewer operations than tables with the sums of four columns.
+# Minimum sparsity for index lists. They then take fewer operations than tables with the sums of four columns.
 _SPARSE = 0.8
-# The largest byte that encodes four entries.
+# The largest code of four entries in a byte.
 _MOST_CODE = 3 ** len(TERNARY_PLACES) - 1
-# Uniform numbers that are drawn at a time.
+# Number of uniform numbers that are drawn at a time.
 _DRAWN = 2**20
 
 
@@ -160,7 +160,7 @@ class SparseSign(Projection):
     -----
     **Error.** Biased: the entries have the mean and variance of a Gaussian but are not Gaussian. The mean of
     ``cos(<w, x - y>)`` is the product of ``eps + (1 - eps) cos(t (1 - eps)^(-1/2))`` over the coordinates t of
-    (x - y) / length_scale. It equals the Gaussian kernel to third order in t; the relative difference is about
+    (x - y) / length_scale. This mean equals the Gaussian kernel to third order in t; the relative difference is about
     ``(1 / (1 - eps) - 3) sum t^4 / 24``. The bias is small if many coordinates contribute to the distance and large if
     few do. A sparsity of 0.9 needs about a hundred columns or more.
 

@@ -16,19 +16,19 @@ from phimap.projections.dense import DenseRecord, haar_orthogonal
 from phimap.projections.radii import stratified_radii
 from phimap.records import of_floats, of_indices, of_number
 
-# Maximum number of complex points in a block, relative to a basis and absolute: see the notes of the class.
+# Maximum number of complex points in a block: as a multiple of m (see `SphericalStructured`), and in total.
 _REDUNDANCY = 8
 _MOST_POINTS = 2048
-# Candidate frequencies per step of the coordinate descent, and number of sweeps over all coordinates.
+# Number of candidate frequencies in a step of the coordinate descent, and number of sweeps over all coordinates.
 _CANDIDATES = 16
 _SWEEPS = 2
-# For more frequencies than this, random frequencies are as good as optimised ones, to within one percent.
+# Maximum number of frequencies that are optimised. More random frequencies are as good, to within one percent.
 _MOST_CHOSEN = 128
 # Lower bound inside the logarithm: the energy of two equal or opposite points stays finite, but larger than any other.
 _CLOSEST = 4 * np.finfo(np.float64).eps
-# Maximum number of columns for a stored matrix, with which a product is faster than the transforms.
+# Maximum number of columns for which the matrix is stored: a product with the matrix is faster than the transforms.
 _WIDEST_STORED = 48
-# Maximum number of columns for a Haar rotation of the rows, which is then a small part of the work.
+# Maximum number of columns for which rows get a Haar rotation, which is then a small part of the work.
 _WIDEST_HAAR = 128
 
 
@@ -90,7 +90,7 @@ class SphereRecord(BlockRecord):
 
     @property
     def scratch_width(self) -> int:
-        # The dense row, the rotated row, and the values of the blocks that are computed together.
+        # Scratch for the dense row, the rotated row, and the values of the blocks that are computed together.
         return self.n_features + self.input_scale.shape[0] + self.block_size * max(1, TOGETHER // self.block_size)
 
     def _prepared(self, ops: Ops, X: Array) -> Array:
@@ -124,10 +124,10 @@ class SphericalStructured(Projection):
     stored rotation matrix of size d^2. Up to d = 48 the s x d matrix is stored, because a product with this matrix is
     faster than the transforms.
 
-    **Differs from the source in** the random rotations, without which the map is deterministic and biased; in the use
-    of blocks; in the energy, which includes opposite points, because cosines are equal for opposite directions; in n,
-    which need not be prime; in the descent, which compares random candidates and is skipped above 256 columns, where
-    random frequencies are as good; in m, which above d = 48 is rounded up to a product of powers of 2, 3 and 5.
+    **Differs from the source in** the random rotations, without which the map is deterministic and biased, and in the
+    use of blocks. The energy includes opposite points, because cosines are equal for opposite directions. n need not be
+    prime. Above d = 48, m is rounded up to a product of powers of 2, 3 and 5. The descent compares random candidates.
+    It is skipped above 256 columns, where random frequencies are as good.
 
     References
     ----------
@@ -190,13 +190,13 @@ def _fast_length(least: int) -> int:
 def spread_frequencies(half: int, n_points: int, even: bool, rng: np.random.Generator) -> np.ndarray:
     """Frequencies (half,) below `n_points` with low Riesz energy, by coordinate descent from a random start.
 
-    Frequencies repeat only if there are fewer than `half`. If `even` is False, the frequency 0 is excluded: the points
-    then sum to zero, so that linear functions are integrated exactly.
+    Frequencies repeat only if fewer than `half` are available. If `even` is False, the frequency 0 is excluded: the
+    points then sum to zero, so that linear functions are integrated exactly.
     """
     order = rng.permutation(n_points) if even else 1 + rng.permutation(n_points - 1)
     chosen, spare = np.resize(order, half), order[half:]
     if not spare.size or half > _MOST_CHOSEN:
-        # Either all frequencies are used and there is nothing to choose, or random ones are as good.
+        # Either all frequencies are used, or random frequencies are as good as optimised ones.
         return chosen
     differences = np.arange(1, n_points)
     roots = np.exp(2j * np.pi * np.arange(n_points) / n_points)
@@ -227,8 +227,8 @@ def _energy(products: np.ndarray, even: bool) -> np.ndarray:
     """Riesz 0-energy per point, for k sets of points (k,).
 
     `products` (n - 1, k) holds the complex inner products of the first point of each set with the others. The real part
-    is the inner product with a real point w; the imaginary part, up to sign, with i w. The distances from v to w and to
-    -w have the product ``2 sqrt(1 - <v, w>^2)``.
+    is the inner product with a real point w. The imaginary part, up to sign, is the inner product with i w. The
+    distances from v to w and to -w have the product ``2 sqrt(1 - <v, w>^2)``.
     """
     real, imaginary = np.real(products), np.imag(products)
     gaps = np.stack([(1 - real**2) if even else (1 - real) ** 2, 1 - imaginary**2])

@@ -12,7 +12,7 @@ from phimap.ops.primitives.sparse_product import sparse_product
 from phimap.projections.base import ProjectionRecord
 from phimap.records import of_floats, of_indices, of_number
 
-# Directions per block: a block of 256 rows then takes 1 MB in float32, the size of an L2 cache.
+# Number of directions in a block: a block of 256 rows then takes 1 MB in float32, the size of an L2 cache.
 _BLOCK = 1024
 
 

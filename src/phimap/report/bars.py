@@ -1,4 +1,4 @@
-"""Bar charts as HTML tables: on a narrow page their text wraps, whereas an image would shrink."""
+"""Bar charts as HTML tables. On a narrow page the text of a table wraps, while the text of an image would shrink."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phimap._progress import Stage
 
 # Smaller shares are printed as "below 0.1 %".
 _LEAST_SHARE = 1e-3
-# Maximum number of classes listed; those with the lowest recall come first.
+# Maximum number of classes listed. Classes with the lowest recall are listed first.
 _MOST_CLASSES = 20
 
 
@@ -28,7 +28,7 @@ class Bars:
     heads : tuple of str
         Headings of the column of names and of each column of bars.
     rows : list of (str, list of (str, float))
-        A name, and for each column the text and the length of its bar, from 0 to 1.
+        Name of each row, and the text and length (0 to 1) of its bar in each column.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Bars:
 
 
 def relevances(leading: Sequence[tuple[str, float]]) -> Bars:
-    """Chart the names of columns and their shares of the metric, largest first."""
+    """Chart the share of each column in the learned metric, largest first."""
     name, share = leading[0]
     alt = f"Relevance of columns; most relevant is {name} with {100 * share:.3g} percent."
     return Bars(
@@ -74,7 +74,7 @@ def classes(true: np.ndarray, predicted: np.ndarray) -> Bars:
 
 
 def time_and_memory(stages: Sequence[Stage]) -> Bars:
-    """Chart the seconds of each stage, and the peak memory of the process at its end."""
+    """Chart the seconds of each stage, and the peak memory of the process up to the end of the stage."""
     seconds = np.array([stage.seconds for stage in stages])
     memory = np.array([stage.peak_bytes for stage in stages]) / 2**20
     alt = f"Time and memory per stage; {seconds.sum():.1f} seconds in all, {memory.max():.0f} MB at most."
@@ -87,7 +87,7 @@ def time_and_memory(stages: Sequence[Stage]) -> Bars:
 
 
 def _percent(share: float) -> str:
-    """Format a share in percent, with one decimal, or none for 0 % and 100 %."""
+    """Format a share in percent, with one decimal unless it is 0 % or 100 %."""
     if 0 < share < _LEAST_SHARE:
         return f"below {100 * _LEAST_SHARE:g} %"
     return f"{100 * share:.{0 if share >= 0.995 or share == 0 else 1}f} %"

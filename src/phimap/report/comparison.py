@@ -53,7 +53,7 @@ def error_against_time(found: Comparison) -> Plot:
             low = errors[0] - max(found.results[0].spread if found.n_splits > 1 else 0.0, 0.0)
             margin = 0.08 * (high - low)
             axes.set_ylim(max(0.0, low - margin), high + margin)
-            # The names to the right of the marks need room.
+            # Leave room for the names to the right of the marks.
             axes.set_xlim(0.6 * min(seconds), 3.5 * max(seconds))
         axes.xaxis.set_major_formatter("{x:g}")
         axes.xaxis.set_minor_formatter(NullFormatter())

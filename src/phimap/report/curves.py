@@ -1,4 +1,4 @@
-"""Held-out error against regularisation and number of features, at little extra cost."""
+"""Held-out error against regularisation and against number of features, at little extra cost."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import numpy as np
 from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
 from phimap.ops import ops_for
 
-# Halving the width divides the cost of a solution by eight, so all narrower models together cost 1/7 of the full one.
+# Maximum number of times that the width is halved. Each halving divides the cost of a solution by eight, so all
+# narrower models together cost 1/7 of the full model.
 _HALVINGS = 7
 _LEAST_WIDTH = 16
-# Other regularisations are tried at an eighth of the width, where each costs 1/512 of the model's own solution.
+# Full width over the width of the models with other regularisations. At an eighth of the width, each solution costs
+# 1/512 of the full one.
 _PATH_SHARE = 8
 _PATH_FACTORS = 10.0 ** np.arange(-3, 4)
-# Held-out rows used, for which the error is estimated to about one percent.
+# Number of held-out rows after which scoring stops. Errors are then estimated to about one percent.
 _ROWS = 20_000
 
 
@@ -39,7 +41,8 @@ class Curves:
         Error against the number of features, for narrower models and the model itself; None if the map cannot be
         narrowed.
     path : Curve or None
-        Error against regularisation, for models with `path_width` features.
+        Error against regularisation, for models with `path_width` features; None if the curve has fewer than two
+        points.
     path_width : int
         Number of features of the models in `path`.
     """
@@ -50,7 +53,7 @@ class Curves:
 
 
 def error_curves(model: Any, held_out: Iterable[tuple[np.ndarray, np.ndarray]]) -> Curves:
-    """Score narrower and differently regularised models in one pass over held-out rows.
+    """Score narrower models, and models with other regularisations, in one pass over held-out rows.
 
     Parameters
     ----------
@@ -68,14 +71,14 @@ def error_curves(model: Any, held_out: Iterable[tuple[np.ndarray, np.ndarray]]) 
     **Error.** A narrower model is the model that the same seed gives with fewer features and the same regularisation of
     the kernel.
 
-    **Cost.** About a third of the model's own solution, most of it for the model of half the width, plus the features
-    of about 20,000 rows.
+    **Cost.** About a third of the cost of the model's own solution, most of which is for the model of half the width,
+    plus the cost of forming the features of about 20,000 rows.
     """
     m = model.feature_map_.record_.n_components
     widths = [m >> k for k in range(1, _HALVINGS + 1) if m >> k >= _LEAST_WIDTH and not (m >> k) % 2]
     narrow = [w for w in widths if model.feature_map_.record_.truncated(w) is not None]
     if not hasattr(model, "solver_"):
-        # The model was solved in passes over the rows, so there are no sums to solve narrower models from.
+        # Models without `solver_` were solved in passes over the rows, so there are no sums for narrower models.
         narrow = []
     if not narrow:
         return Curves(None, None, 0)
@@ -110,13 +113,13 @@ def _solution(model: Any, width: int, alpha: float) -> tuple[np.ndarray, np.ndar
     columns, factor = model.feature_map_.record_.truncated(width)
     t = model.solution_.coef.shape[1]
     coef = np.zeros((model.feature_map_.record_.n_components, t))
-    # The narrower map is `factor` times the columns, so their ridge problem has alpha / factor^2.
+    # The features of the narrower map are `factor` times these columns, so ridge on the columns has alpha / factor^2.
     narrow = model.solver_.subset(columns, model.n_jobs)
     try:
         solution = narrow.finish(alpha / factor**2, None, np.random.default_rng(0), model.n_jobs)
         solution = solution if model.target_units_ is None else model.target_units_.restore(solution)
     except NotPositiveDefiniteError:
-        # The regularisation is smaller than the rounding errors of the sums: the curve omits this point.
+        # The regularisation is smaller than the rounding errors of the sums. NaN removes this point from the curve.
         return coef, np.full(t, np.nan)
     coef[columns] = solution.coef
     return coef, solution.intercept
@@ -131,7 +134,7 @@ def _held_out_errors(
     wrong = np.zeros(n_models)
     n = 0
     for X, y in held_out:
-        # Pixels of images come in bytes, as they were read.
+        # Pixels of images are still bytes, as they were read.
         rows = X if X.ndim == 2 else X.reshape(len(X), -1).astype(np.float32)
         ops = ops_for(rows)
         Z = model.feature_map_.transform(model.scaling_.bind(ops).apply(ops, rows))

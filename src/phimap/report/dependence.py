@@ -14,13 +14,12 @@ from phimap.ops import ops_for
 
 # Number of grid values of a column, for one column and for a pair of columns.
 _VALUES, _VALUES_OF_PAIR = 20, 10
-# Quantiles between which the grid lies: there are few rows in the tails.
+# Quantiles between which the grid lies. The tails are omitted because they contain few rows.
 _TAILS = (0.05, 0.95)
-# Minimum and maximum number of rows in the mean, and the maximum number of feature values in total, about a second of
-# work.
+# Minimum and maximum number of rows in the mean, and maximum total number of feature values, which take about a second.
 _LEAST_ROWS, _MOST_ROWS = 30, 200
 _MOST_FEATURES = 2**25
-# Indices of columns, and a grid for each.
+# Indices of one or two columns, and a grid of values for each column.
 _Asked = tuple[tuple[int, ...], tuple[np.ndarray, ...]]
 
 
@@ -54,7 +53,7 @@ class Dependences:
     singles : list of Dependence
         Dependence on each column alone.
     pair : Dependence or None
-        Dependence on both columns; None if there is only one.
+        Dependence on both columns together; None if there is only one column.
     n_rows : int
         Number of rows over which the mean is taken.
     """
@@ -66,14 +65,14 @@ class Dependences:
 
 
 def dependences(model: Any, X: np.ndarray, places: Sequence[int], names: Sequence[str]) -> Dependences:
-    """Partial dependence of a learner on each of one or two columns, and on both together.
+    """Compute the partial dependence of a learner on each of one or two columns, and on both together.
 
     Parameters
     ----------
     model : KernelRegressor or KernelClassifier
         Fitted learner; the probabilities of a classifier come from its `calibration_`.
     X : ndarray of shape (n, d)
-        Rows in random order, of which the first ones are used.
+        Rows in random order; only the first rows enter the means.
     places : sequence of int
         Indices of one or two columns.
     names : sequence of str
@@ -85,15 +84,16 @@ def dependences(model: Any, X: np.ndarray, places: Sequence[int], names: Sequenc
 
     Notes
     -----
-    With more than two classes, the class is shown whose probability varies most along these columns. If the columns
-    depend on each other, the mean includes combinations of values that do not occur in the data.
+    With more than two classes, the probability of one class is shown: the class whose probability varies most along the
+    columns. If the columns depend on each other, the mean includes combinations of values that do not occur in the
+    data.
 
-    **Error.** The standard error of a mean over a sample of rows: the standard deviation between the curves of single
+    **Error.** Means over a sample of rows have a standard error: the standard deviation between the curves of single
     rows, divided by the square root of the number of rows.
 
     **Differs from the source in** the grid, which omits the tails.
 
-    **Cost.** The outputs at 140 points for each row of the sample; wider models use fewer rows.
+    **Cost.** The cost of the outputs at 140 points for each row of the sample; wider models use fewer rows.
 
     References
     ----------
@@ -123,7 +123,7 @@ def dependences(model: Any, X: np.ndarray, places: Sequence[int], names: Sequenc
 
 
 def _grid(values: np.ndarray, most: int) -> np.ndarray:
-    """Return the distinct values of a column, or `most` equally spaced values between its tails if there are more."""
+    """Return the distinct values of a column if there are at most `most`, else `most` equally spaced values."""
     distinct = np.unique(values)
     if distinct.size <= most:
         return distinct
@@ -132,7 +132,7 @@ def _grid(values: np.ndarray, most: int) -> np.ndarray:
 
 
 def _means(model: Any, rows: np.ndarray, asked: Sequence[_Asked]) -> list[np.ndarray]:
-    """Return the mean outputs (k, t) at the k points of each grid, all from one call: binding a map takes time."""
+    """Return the mean outputs (k, t) at the k points of each grid, in one call because binding a map takes time."""
     blocks = []
     for columns, grids in asked:
         points = np.stack([axis.ravel() for axis in np.meshgrid(*grids, indexing="ij")], axis=1)

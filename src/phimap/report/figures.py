@@ -11,14 +11,14 @@ from phimap._number_text import number_text
 from phimap.report.curves import Curve
 from phimap.report.style import INK, MAIN, PAPER, SECOND, SEQUENCE, Plot, legend_above, plain
 
-# With more points than this, marks hide each other; the density of the points is drawn instead.
+# Maximum number of points drawn as marks. More marks would hide each other, so the density is drawn instead.
 _MOST_MARKS = 1500
-# Larger confusion matrices are unreadable; only the classes with the most mistakes are shown.
+# Maximum number of classes in a confusion matrix, for readability; the classes with the most mistakes are shown.
 _MOST_CLASSES = 20
-# With more bars than this, bars would be thinner than the lines between them.
+# Maximum number of bars of a histogram. More bars would be thinner than the lines between them.
 _MOST_BARS = 60
 # Largest and smallest font size of the counts in a confusion matrix, in points, and the width of a digit relative to
-# the font size. The width is that of a wide font, since the page determines the font.
+# the font size. The width is that of a wide font, because the page determines the font.
 _COUNT_SIZES, _DIGIT = (10.0, 5.5), 0.68
 # Side of a confusion matrix in points, without labels and margins.
 _MATRIX = 280
@@ -29,7 +29,7 @@ def predicted_against_true(true: np.ndarray, predicted: np.ndarray, name: str) -
     alt = f"Predicted {name} against true {name} on held-out rows; points on the line are exact."
     with Plot("predicted", alt, size=(5.4, 4.5)) as plot:
         axes = plot.axes
-        # The axes ignore a few extreme predictions, which would compress the rest of the plot.
+        # Ignore a few extreme predictions in the limits of the axes, because they would compress the rest of the plot.
         rough = np.quantile(predicted, [0.002, 0.998])
         low, high = min(true.min(), rough[0]), max(true.max(), rough[1])
         margin = 0.03 * (high - low)
@@ -65,7 +65,7 @@ def residuals(true: np.ndarray, predicted: np.ndarray, name: str) -> Plot:
         axes = plot.axes
         # The most extreme 0.1 percent on either side would compress all other errors into a few bars.
         first, last = np.quantile(errors, [0.001, 0.999])
-        # Rice's rule for the number of bars.
+        # The number of bars follows Rice's rule.
         bins = int(np.clip(2 * errors.size ** (1 / 3), 5, _MOST_BARS))
         axes.hist(errors, bins=bins, range=(float(first), float(last)), color=MAIN, edgecolor=PAPER, linewidth=0.6)
         axes.axvline(0, color=INK, linewidth=1)
@@ -193,7 +193,7 @@ def against_width(curve: Curve, error: str) -> Plot:
 
 
 def _count(count: int, room: float) -> tuple[str, float]:
-    """Return a count as text and its font size in points, such that it fits `room` points; thousands if necessary."""
+    """Return a count as text, and a font size with which it fits `room` points; round to thousands if necessary."""
     text, least = f"{count:,}", _COUNT_SIZES[1]
     if len(text) * _DIGIT * least > room:
         text = f"{count / 1000:.0f}k" if count >= 1000 else str(count)
@@ -201,7 +201,7 @@ def _count(count: int, room: float) -> tuple[str, float]:
 
 
 def _beside_line(axes: Axes, x: float, text: str) -> None:
-    """Write `text` at the top of the vertical line at `x`; there is room because the error curve is low there."""
+    """Write `text` at the top of the vertical line at `x`, where there is room because the error curve is low."""
     axes.annotate(
         text,
         (x, 1),
@@ -215,7 +215,7 @@ def _beside_line(axes: Axes, x: float, text: str) -> None:
 
 
 def _percent(share: float, _: object) -> str:
-    """Format a share as an axis label in percent; empty outside of [0, 1], which an axis may exceed."""
+    """Format a share as an axis label in percent; ticks outside [0, 1] get an empty label."""
     return f"{100 * share:.4g} %" if -1e-9 <= share <= 1 + 1e-9 else ""
 
 

@@ -33,7 +33,7 @@ def along_column(found: Dependence, place: int, label: str, limits: tuple[float,
 
 
 def along_pair(found: Dependence, label: str) -> Plot:
-    """Plot the mean prediction as shades over the values of two columns."""
+    """Plot the mean prediction as shades of colour over the values of two columns."""
     first, second = found.names
     low, high = number_text(found.mean.min(), 3), number_text(found.mean.max(), 3)
     alt = f"Mean {label} by {first} and {second}, from {low} to {high}."
@@ -58,7 +58,7 @@ def along_pair(found: Dependence, label: str) -> Plot:
 def search(log: SearchLog) -> Plot:
     """Plot the held-out error of every trial in order.
 
-    Marks distinguish the metrics, thin lines separate kernels, and thick lines separate levels of the search.
+    Marks distinguish metrics, thin lines separate kernels, and thick lines separate levels of the search.
     """
     errors, n_rows = log.errors, log.n_rows
     last = np.flatnonzero((n_rows == n_rows.max()) & np.isfinite(errors))

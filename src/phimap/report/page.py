@@ -16,9 +16,9 @@ from phimap.report.curves import Curve, Curves
 from phimap.report.dependence import Dependences
 from phimap.report.style import Plot
 
-# Smaller relative differences between errors count as equal in the advice.
+# Smallest relative difference between two errors that the advice counts as a difference.
 _NOTICEABLE = 0.02
-# Phrases that describe how the error is estimated along the regularisation path, by the criterion's name.
+# Phrases that describe how the error is estimated along the regularisation path, by name of the criterion.
 _ESTIMATES = {
     "gcv": "by generalised cross-validation",
     "leave-one-out": "each row predicted from all others",
@@ -42,7 +42,7 @@ class Facts:
     true, predicted : ndarray of shape (k,) or None
         Targets and predictions of the held-out rows; None if no rows were held out.
     alphas, estimate : ndarray of shape (a,)
-        Regularisation path, and the root of the estimated mean squared error along it.
+        Values of alpha on the regularisation path, and the root of the estimated mean squared error at each alpha.
     criterion : str
         Method of the estimate: ``"gcv"``, ``"leave-one-out"``, ``"held-out"``, or ``"given"``.
     alpha : float
@@ -50,19 +50,19 @@ class Facts:
     curves : Curves or None
         Held-out errors of narrower and differently regularised models.
     leading : sequence of (name, share)
-        Columns with the largest weights in the metric; empty if no metric was learned.
+        Columns with the largest shares of the learned metric; empty if no metric was learned.
     dependences : Dependences or None
         Partial dependence of the predictions on the leading columns.
     search : SearchLog or None
         Trials of the kernel search; None if there was no search.
     stages : sequence of Stage
-        Stages of the fit, with their time and memory.
+        Stages of the fit, with the time and memory of each stage.
     tables : sequence of (title, rows)
         Tables with two cells in each row.
     columns : sequence of rows
         Table that describes the feature columns; the first row is the heading.
     n_columns : int
-        Number of all feature columns; `columns` may describe only some of them or none.
+        Number of all feature columns. `columns` may describe only some of the feature columns, or be empty.
     command : str
         Command line of the fit.
     """
@@ -213,7 +213,7 @@ def _dependence(facts: Facts) -> list[tuple[Plot | Bars, str]]:
 
 
 def _advice(curve: Curve) -> str:
-    """Return advice on the number of features, from the error against the number of features."""
+    """Return advice on the number of features, given the error against the number of features."""
     best = int(np.argmin(curve.y))
     last, before = curve.y[-1], curve.y[-2]
     if curve.y[best] < (1 - _NOTICEABLE) * last:

@@ -1,4 +1,4 @@
-"""Style of the figures: SVG that takes its colours from the page, so that it follows light and dark mode."""
+"""Style of the figures: SVG with colours from the page, so that figures follow light and dark mode."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _RULES: dict[Any, Any] = {
 }
 
 
-# In inches: width of a letter of axis labels, height of a line of text, and spacing.
+# Width of a letter of axis labels, height of a line of text, and spacing, in inches.
 _LETTER, _LINE, _SPACE = 0.088, 0.24, 0.12
 
 
@@ -88,7 +88,7 @@ class Plot:
 
 
 def plain(text: str) -> str:
-    """Escape dollar signs in `text`, which Matplotlib would otherwise read as the limits of formulas."""
+    """Escape dollar signs in `text`, because Matplotlib would otherwise read them as delimiters of formulas."""
     return text.replace("$", r"\$")
 
 
@@ -102,8 +102,8 @@ def legend_above(axes: Axes, points: float = 2) -> None:
 def _set_margins(figure: Figure, head: float) -> None:
     """Set the margins of the figure so that the axis labels fit.
 
-    Matplotlib's own layouts draw every figure once more to measure it, which takes longer than everything else. Here
-    the size of a text is estimated from its number of letters.
+    Matplotlib's own layouts draw every figure once more to measure texts, which takes longer than all other steps. Here
+    the length of a text is estimated from its number of letters.
     """
     width, height = figure.get_size_inches()
     left, right, bottom = _SPACE, _SPACE, _SPACE
@@ -137,7 +137,7 @@ def _inline(figure: Figure, name: str, alt: str) -> str:
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", svg)
-    # Use the page's font: Matplotlib's font may be missing where the page is read.
+    # Use the page's font, because the reader's computer may not have Matplotlib's font.
     svg = re.sub(r"font: ([0-9.]+px) [^;\"]*", r"font-size: \1", svg)
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(colour, f"var({variable})")

@@ -45,7 +45,7 @@ class CountSketchRecord(MapRecord):
 
     @property
     def scratch_width(self) -> int:
-        # Input rows are read in place and may be sparse, so only the output rows count.
+        # Input rows are read in place, so only the output rows take scratch.
         return self.n_components
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
@@ -120,7 +120,7 @@ class OSNAP(Sketch):
     -----
     **Error.** Unbiased. If k divides m, the variance is the same as for `CountSketch`, at most
     ``(|x|^2 |y|^2 + <x, y>^2) / m``. A larger k makes large errors less likely: two large coordinates share an output
-    with a probability of at most k^2 / m, but then only a k-th of their product is added. The norms of vectors with a
+    with a probability of at most k^2 / m, but then only 1 / k of their product is added. The norms of vectors with a
     single non-zero coordinate are preserved exactly.
 
     **Cost.** O(k nnz + n m) for n rows with nnz nonzeros in total; O(k d) numbers stored.

@@ -18,7 +18,7 @@ from phimap.sketches.product_samples import FORMS, ProductSamples
 from phimap.sketches.srht import SRHT
 from phimap.sketches.tree import Evaluation, ProductTree, TreeBuilder
 
-# Sketches of single vectors by the value of `leaf`, for the leaves of a tree and for degree 1.
+# Sketch of a single vector for each value of `leaf`, used at the leaves of a tree and for degree 1.
 _SINGLE: dict[str, Callable[[int], Sketch]] = {
     "none": SRHT,
     "srht": SRHT,
@@ -111,7 +111,7 @@ class PolySketchRecord(TreeRecord):
         of entries j for x and y estimates ``<x, y>^(p - j)``.
 
         In every node, the left branch holds x only or e1 only, and the right branch takes all of its cases. A transform
-        of the left branch is therefore used for many cases. This takes O(p) transforms and products, against
+        of the left branch is therefore used for many cases. This takes O(p) transforms and products, compared with
         O(p log p) if factors are replaced one by one. A node stores one case at a time.
         """
         unit = ops.constant(np.eye(1, self.n_features))
@@ -201,8 +201,8 @@ class PolySketch(PowerSketch):
     leaf : {"auto", "none", "srht", "osnap", "countsketch"}, default="auto"
         Sketch of the vectors at the leaves: none, or an `SRHT`, `OSNAP` or `CountSketch` with w components, independent
         for each leaf. "auto" is "none" up to ``n_features = 8 w`` and "osnap" beyond. "countsketch" takes a quarter of
-        the time and memory of "osnap". For both, the time for sparse input is proportional to the number of nonzeros.
-        The map is the same for sparse and dense input of the same width.
+        the time and memory of "osnap". For these two, the time for sparse input is proportional to the number of
+        nonzeros. The map is the same for sparse and dense input of the same width.
     form : {"fourier", "hadamard"}, default="fourier"
         The transform in the nodes.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
@@ -228,12 +228,12 @@ class PolySketch(PowerSketch):
     O(p (nnz + w log w)). The Hadamard form is faster and somewhat less accurate. All p + 1 cases of `apply_all` take
     O(p) transforms.
 
-    **Differs from the source in** branches of ``floor(p / 2)`` and ``ceil(p / 2)`` leaves (the source adds unit vectors
-    up to a power of two, which needs more nodes and increases the error); in the Fourier form of the nodes; in sampling
-    without replacement; in one set of signs for all leaves, which leaves the mean and the first-order variance
-    unchanged (see `ProductTree`) and needs a single transform for all leaves; and in the option of dense leaf sketches
-    ("srht"), which neither the source nor "auto" uses. Complex inner nodes (Wacker et al., 2022) are not offered,
-    because the real and imaginary parts of the Fourier form already have the same advantage.
+    **Differs from the source in** the Fourier form of the nodes, in sampling without replacement, and in the option of
+    dense leaf sketches ("srht"), which "auto" does not use. Branches have ``floor(p / 2)`` and ``ceil(p / 2)`` leaves;
+    the source adds unit vectors up to a power of two, which needs more nodes and increases the error. All leaves share
+    one set of signs and need a single transform; this leaves the mean and the first-order variance unchanged (see
+    `ProductTree`). Complex inner nodes (Wacker et al., 2022) are not offered, because the real and imaginary parts of
+    the Fourier form already have the same advantage.
 
     References
     ----------
@@ -269,7 +269,7 @@ class PolySketch(PowerSketch):
     def sample(self, n_features: int, rng: np.random.Generator) -> PolySketchRecord:
         degree = check_integer("degree", self.degree, least=1)
         if degree == 1:
-            # For degree 1 the sketch is a single leaf.
+            # For degree 1, the map is the sketch of a single leaf.
             single = _SINGLE[self._leaf(n_features, self.n_components)](self.n_components)
             leaves = (single.sample(n_features, rng.spawn(1)[0]),)
             return PolySketchRecord(ProductTree(n_features, 1, leaves, np.empty(0, np.int8), ()))

@@ -156,7 +156,7 @@ class TensorSRHTRecord(MapRecord):
 
     @property
     def scratch_width(self) -> int:
-        # Each factor needs a padded row and its transform: half as many complex numbers, or real numbers in place.
+        # Each factor needs a padded row and its transform, which takes about as many floats as the padded row.
         return self.n_components + self.n_features + 2 * sum(signs.shape[0] + 1 for signs in self.signs)
 
     def sketch_product(self, ops: Ops, X: Array, Y: Array) -> Array:
@@ -192,8 +192,9 @@ class TensorSRHT(Sketch):
     form : {"fourier", "hadamard"}, default="fourier"
         The transform F.
     replace : bool, default=False
-        Whether to sample the rows of each transform with replacement, as published. Without replacement, every row of a
-        transform is used once before any row is repeated. Rows of the two transforms are independent in both cases.
+        Whether to sample the rows of each transform with replacement, as the source does. Without replacement, every
+        row of a transform is used once before any row is repeated. Rows of the two transforms are independent in both
+        cases.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
     n_jobs : int or None, default=None
         Number of threads; None uses the configured number. It does not change the result.

@@ -34,7 +34,7 @@ class TensorSketchRecord(MapRecord):
 
     @property
     def scratch_width(self) -> int:
-        # Two transforms (complex, half as long) and one count sketch.
+        # Two transforms, each of about m / 2 complex numbers, and one count sketch.
         return self.n_features + 3 * self.n_components
 
     def sketch_product(self, ops: Ops, *vectors: Array) -> Array:

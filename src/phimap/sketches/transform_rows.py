@@ -29,7 +29,7 @@ def balanced_rows(rng: np.random.Generator, length: int, n_samples: int) -> np.n
 
 
 def lower_half(frequencies: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Replace frequencies i above half the length by ``length - i``, and give -1 for these and 1 for the others.
+    """Replace frequencies i above half the length by ``length - i``, and return -1 for these and 1 for the others.
 
     For a real vector, the transform at ``length - i`` is the conjugate of the transform at i: -1 means that the entry
     must be conjugated. Both results have the shape of `frequencies`; the second is int8.

@@ -83,7 +83,7 @@ class ProductTree(Record):
     @property
     def scratch_width(self) -> int:
         """Approximate number of floats per row that an evaluation needs."""
-        # The vectors of one path, each with a padded copy and a transform, and the transforms that are used repeatedly.
+        # The vectors on one path from the root, each with a padded copy and a transform; transforms that are reused.
         factors = [node.signs.shape[0] for node in self.nodes if node.signs is not None]
         uses = self.uses()
         kept = sum(node.signs.shape[0] for i, node in enumerate(self.nodes) if node.signs is not None and uses[i] > 1)
@@ -96,7 +96,7 @@ class ProductTree(Record):
         )
 
     def uses(self) -> Counter[int]:
-        """How many products have each vector as a factor."""
+        """The number of products of which each vector is a factor."""
         return Counter(index for node in self.nodes for index in (node.left, node.right))
 
 

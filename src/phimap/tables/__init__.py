@@ -1,6 +1,6 @@
-"""Real tables as numbers: columns of data frames, encoded for kernels.
+"""Encodes columns of data frames as numbers for kernels.
 
-- ``frames``, ``cells``, ``parsing``: data frames of any library become Arrow columns. The last two need pyarrow.
+- ``frames``, ``cells``, ``parsing``: convert data frames of any library to Arrow columns. The last two need pyarrow.
 - ``targets``, ``tallies``, ``tally``: statistics of a column, collected by one pass in bounded memory.
 - ``bad_cell``: the error for a cell that cannot be encoded.
 - ``encoding``: the base class of encodings, which ``numbers``, ``levels``, ``dates`` and ``text`` implement.

@@ -12,9 +12,9 @@ class BadCell(ValueError):
         Description of the fault, such as ``"has 'x'"``.
     column : str
     row : int
-        Index of its row among the rows given to the encoder.
+        Index of the row of the cell among the rows given to the encoder.
     why : str
-        The end of the sentence, such as a bound.
+        The end of the message, such as a bound.
     """
 
     _remedy = "Correct the cell, or empty it if its value is not known."
@@ -27,5 +27,5 @@ class BadCell(ValueError):
         self.why = why
 
     def in_data_row(self, name: str) -> str:
-        """The message for a cell of a file, in the row called `name` there."""
+        """The message for a cell of a file, whose row is called `name` in the file."""
         return f"data row {name}, column {self.column!r} {self.fault}{self.why}. {self._remedy}"

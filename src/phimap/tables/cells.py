@@ -13,13 +13,13 @@ import pyarrow.compute
 from phimap._missing import MISSING_MARKS
 from phimap.tables.parsing import numbers_in, seconds_in
 
-# Any, because the functions are created at import, which type checkers do not see.
+# The type is Any because the functions are created at import, which type checkers cannot see.
 pc: Any = pyarrow.compute
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def columns_of(X: Any) -> Iterator[tuple[str, pa.Array]]:
-    """Name and cells of each column of a frame, or of a two-dimensional array, whose columns are ``x0, x1, ...``."""
+    """Yield the name and cells of each column of a frame or an array (n, d), which has columns ``x0, x1, ...``."""
     if hasattr(X, "iloc"):
         for place, name in enumerate(X.columns):
             column = X.iloc[:, place]
@@ -45,11 +45,11 @@ def columns_of(X: Any) -> Iterator[tuple[str, pa.Array]]:
 
 
 def _of_objects(values: Any) -> pa.Array:
-    """A column of pandas or NumPy as an Arrow array; cells of mixed types become text."""
+    """Convert a column of pandas or NumPy to an Arrow array; cells of mixed types become text."""
     try:
         array = pa.array(values, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        # Comparing pandas' missing value with itself gives neither true nor false, so its text is compared.
+        # Comparing pandas' missing value with itself gives neither true nor false, so texts are compared.
         present = (cell is not None and str(cell) not in ("<NA>", "NaT", "nan") for cell in values)
         texts = [str(cell) if there else None for cell, there in zip(values, present, strict=True)]
         array = pa.array(texts, pa.string())
@@ -75,7 +75,7 @@ class Cells:
     Attributes
     ----------
     form : {"number", "boolean", "time", "levels", "text", "nothing"}
-        Determined by the Arrow type: ``"levels"`` are dictionaries, ``"nothing"`` is a column without values.
+        Determined by the Arrow type. ``"levels"`` is a dictionary column, ``"nothing"`` a column without values.
     """
 
     def __init__(self, name: str, column: pa.Array):
@@ -92,7 +92,7 @@ class Cells:
         return self.form in ("text", "levels")
 
     def numbers(self, decimal: str = ".") -> np.ndarray:
-        """Cells as float64 (n,), NaN if they are missing or not numbers."""
+        """Return the cells as float64 (n,); cells that are missing or not numbers become NaN."""
         if self.is_text:
             return self._of_distinct(numbers_in(self._distinct, decimal))
         if self.form == "time":
@@ -102,7 +102,7 @@ class Cells:
         return _floats(self._column)
 
     def seconds(self, form: str) -> np.ndarray:
-        """Cells as float64 seconds (n,) since the epoch, NaN if they are not times; text is parsed by `form`."""
+        """Return the cells as seconds (n,) since the epoch, or NaN for cells that are not times; `form` parses text."""
         if self.is_text:
             return self._of_distinct(seconds_in(self._distinct, form))
         if self.form != "time":
@@ -111,13 +111,13 @@ class Cells:
         if pa.types.is_date(kind):
             column, kind = column.cast(pa.timestamp("s")), pa.timestamp("s")
         elif pa.types.is_timestamp(kind) and kind.tz is not None:
-            # Local time is used, since habits follow it.
+            # Local time is used, because daily habits follow it.
             column = pc.local_timestamp(column)
         return _floats(column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())) / _UNITS[kind.unit]
 
     @cached_property
     def codes(self) -> np.ndarray:
-        """The index (n,) of every cell in `texts`, -1 for missing cells."""
+        """The index (n,) in `texts` of every cell; -1 for missing cells."""
         codes = self._encoded.indices
         return codes.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
 
@@ -127,7 +127,7 @@ class Cells:
         return self._distinct.to_pylist()
 
     def places_in(self, levels: tuple[str, ...]) -> np.ndarray:
-        """The index (n,) of every cell in `levels`; ``len(levels)`` for missing cells, one more for unknown levels."""
+        """The index (n,) in `levels` of every cell; ``len(levels)`` if missing, ``len(levels) + 1`` if unknown."""
         found = pc.index_in(self._distinct, value_set=pa.array(levels, self._distinct.type))
         known = found.cast(pa.int64()).fill_null(len(levels) + 1).to_numpy(zero_copy_only=False)
         return np.append(known, len(levels))[self.codes]
@@ -145,7 +145,7 @@ class Cells:
 
     @cached_property
     def _encoded(self) -> pa.DictionaryArray:
-        """Cells as a dictionary of distinct texts without surrounding spaces; marks such as ``NA`` are missing."""
+        """The cells as a dictionary of distinct texts without surrounding spaces; marks such as ``NA`` are missing."""
         column = self._column
         if not pa.types.is_dictionary(column.type):
             column = _as_text(column).dictionary_encode()
@@ -179,7 +179,7 @@ def _form(kind: pa.DataType) -> str:
 
 
 def _plain(column: pa.Array, form: str) -> pa.Array:
-    """The cells in one of the types that the other methods handle."""
+    """Convert the cells to one of the types that the methods of `Cells` handle."""
     if form == "number":
         if pa.types.is_duration(column.type):
             return pc.divide(column.cast(pa.int64()).cast(pa.float64(), safe=False), float(_UNITS[column.type.unit]))
@@ -188,7 +188,7 @@ def _plain(column: pa.Array, form: str) -> pa.Array:
 
 
 def _as_text(column: pa.Array) -> pa.Array:
-    """Cells as text; Arrow writes whole numbers of any type without a decimal point."""
+    """Convert cells to text. Arrow writes whole numbers of any type without a decimal point."""
     try:
         return column.cast(pa.large_string())
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):

@@ -22,13 +22,13 @@ class ColumnSummary(NamedTuple):
 
 
 class EncodedColumns:
-    """Base class with the fitted attributes of an encoder: its columns, and the meaning of the output columns."""
+    """Base class with the fitted attributes of an encoder, which describe its columns and its output columns."""
 
     _columns: tuple[EncodedColumn, ...]
     n_features_in_: int
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
-        """Conditions that an encoder from a file must meet, see `Record.requirements`."""
+        """Conditions that an encoder from a file must meet; see `Record.requirements`."""
         names = [column.name for column in self._columns]
         yield len(names) == self.n_features_in_ == len(set(names)), "a name of its own for each column"
         given = getattr(self, "feature_names_in_", None)
@@ -64,7 +64,7 @@ class EncodedColumns:
 
     @property
     def parts_(self) -> np.ndarray:
-        """For each output column, the number of its part; columns of one part share a scale and a weight."""
+        """For each output column, the number of its part. Columns of one part share a scale and a weight."""
         parts: list[np.ndarray] = []
         for encoding in self._encodings:
             parts.append(encoding.parts() + (parts[-1].max() + 1 if parts else 0))
@@ -86,7 +86,7 @@ class EncodedColumns:
         return any(encoding.is_sparse for encoding in self._encodings)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the output columns: the name of the input column and a suffix.
+        """Return the names of the output columns, each the name of the input column and a suffix.
 
         Parameters
         ----------

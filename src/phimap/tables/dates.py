@@ -1,4 +1,4 @@
-"""Columns of times: a trend, and the cycles of day, week and year as points on circles."""
+"""Columns of times, encoded by a trend and by points on circles for the cycles of day, week and year."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 _DAY = 86400.0
 _YEAR = 365.2425 * _DAY
-# Encode a cycle only if the data span 1.5 periods; the trend covers shorter spans.
+# Least number of periods that the data must span for a cycle to be encoded. For shorter spans the trend suffices.
 _ROUNDS = 1.5
 _CYCLES = {"hour of the day": _DAY, "day of the week": 7 * _DAY, "day of the year": _YEAR}
-# A cycle whose points on the circle have a smaller variance is constant.
+# Least variance of the points on the circle of a cycle; with a smaller variance the cycle is taken as constant.
 _LEAST_VARIANCE = 1e-6
-# Weeks begin on Monday, and the epoch began on a Thursday.
+# Weekday of the first day of the epoch, a Thursday, counted from Monday as 0.
 _FIRST_WEEKDAY = 3
-# Bounds of deviation and times in a file: times are stored to a nanosecond; four-digit years end at 3.2e11 seconds, a
-# tenth of the bound.
+# Least deviation and largest absolute time, in seconds, that a model file may state. Times are stored to a nanosecond,
+# and four-digit years end at 3.2e11 seconds, a tenth of the bound.
 _LEAST_SECONDS, _MOST_SECONDS = 1e-9, 3e12
 
 
 @dataclass(frozen=True)
 class DateEncoding(Encoding):
-    """Standardised seconds, sine and cosine of each cycle, and an indicator of missing times.
+    """Encodes times by standardised seconds, sine and cosine of each cycle, and an indicator of missing times.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class DateEncoding(Encoding):
 
 
 def _circle(seconds: np.ndarray, cycle: str) -> np.ndarray:
-    """Sine and cosine (n, 2) of the phase of times (n,) in a cycle."""
+    """Sine and cosine (n, 2) of the phases in a cycle at times (n,)."""
     days = np.floor(seconds / _DAY)
     if cycle == "hour of the day":
         phase = seconds / _DAY - days

@@ -1,4 +1,4 @@
-"""The encoder of data frames with columns of any kind as numbers for kernels."""
+"""The encoder that converts data frames with columns of any kind to numbers for kernels."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
     **Numbers** and Booleans are standardised; missing values are replaced by the median, with an indicator column if
     there were any in training. Text is read as numbers if 95 % of its cells are numbers, including decimal commas and
     thousands separators; other cells are then missing. **Categories** have one column for each level (one column for
-    two levels), scaled by a common factor; missing is a level, and levels with fewer than 5 rows are merged.
-    **Many levels** are encoded by means of the target, shrunk towards the mean of all rows; a training row gets the
-    mean over the other four of five folds. **Dates** have a trend and points on circles for the hour of the day, the
-    day of the week and the day of the year, as far as these vary. **Text** of several words is encoded by the leading
-    directions of hashed n-grams of 3 and 4 characters, weighted by inverse document frequencies. Columns that are
-    constant, number the rows, or hold a different text in each row are **left out**, which `summary_` reports.
+    two levels), scaled by a common factor; missing is a level. Levels with fewer than 5 rows, or fewer in small tables,
+    are merged. **Many levels** are encoded by means of the target, shrunk towards the mean of all rows; a training row
+    gets the mean over the other four of five folds. **Dates** have a trend and points on circles for the hour of the
+    day, the day of the week and the day of the year, as far as these vary. **Text** of several words is encoded by the
+    leading directions of hashed n-grams of 3 and 4 characters, weighted by inverse document frequencies. Columns that
+    are constant, number the rows, or hold a different text in each row are **left out**, which `summary_` reports.
 
-    New rows may have unknown levels and missing cells. An unknown level is treated as one of the merged rare levels, or
-    else as different from all levels. Columns are found by name, in any order and among other columns.
+    New rows may have unknown levels and missing cells. An unknown level is treated as one of the merged rare levels. If
+    no levels were merged, it differs from all levels. Columns are found by name, in any order and among other columns.
 
     **Error.** Only rounding to float32, for numbers, dates and categories. Means of the target cover the 20,000 most
     frequent levels; the median is estimated from 16,384 random rows, and directions of texts from 5,000.
@@ -179,7 +179,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         return self
 
     def _fit_parts(self, parts: list[tuple[Any, ...]], read: Callable[..., Iterable[Any]]) -> Self:
-        """Learn from consecutive parts of the rows, as tasks; ``read(*part)`` gives the batches (X, y) of a part."""
+        """Learn from consecutive parts of the rows, each in a task; ``read(*part)`` gives its batches (X, y)."""
         self._pass = chained(partial(_passed, read), TablePass(self._options()), parts)
         self._finish()
         return self
@@ -199,8 +199,8 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError, ImportError
-            As `fit`, or if the batch lacks a column of the first one, or the statistics of the rows seen were dropped,
-            as in encoders from files.
+            As `fit`, or if the batch lacks a column of the first one, or if the statistics of earlier rows were
+            dropped. Encoders from files lack these statistics.
 
         Notes
         -----
@@ -218,7 +218,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         return self
 
     def forget_rows(self) -> Self:
-        """Drop the statistics of the training rows, about 100 kB a column, which `partial_fit` needs.
+        """Drop the statistics of the training rows, about 100 kB a column. Only `partial_fit` needs them.
 
         Returns
         -------
@@ -228,7 +228,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         return self
 
     def forget_folds(self) -> Self:
-        """Drop the encodings of training rows by targets of other rows; `transform_training` then equals `transform`.
+        """Drop the tables that encode training rows; `transform_training` then does the same as `transform`.
 
         Returns
         -------
@@ -307,8 +307,8 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         ------
         sklearn.exceptions.NotFittedError
         ValueError
-            If a column is missing, or a cell is infinite, or text where the training rows had numbers: the message
-            names column and row.
+            If a column is missing, a cell is infinite, or a cell is text although the training cells were numbers. The
+            message names the column and the row.
         """
         return self._encoded(X, None)
 
@@ -320,7 +320,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         X : data frame of n rows
             Consecutive training rows in the order of the fit.
         first_row : int, default=0
-            Number of training rows before them.
+            Number of training rows before `X`.
 
         Returns
         -------
@@ -362,12 +362,12 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
 
 
 def _whole_block(X: Any, y: Any = None) -> list[tuple[Any, Any]]:
-    """The rows of a block as one batch."""
+    """The rows of a block as a list of one batch; empty if there are no rows."""
     return [(X, None if y is None else np.asarray(y))] if n_rows_of(X) else []
 
 
 def _passed(read: Callable[..., Iterable[Any]], begun: TablePass, *part: Any) -> TablePass:
-    """The pass `begun`, continued with one more part, as a copy, because Dask may use `begun` again."""
+    """Add one more part to a copy of the pass `begun`. A copy is needed because Dask may use `begun` again."""
     table = deepcopy(begun)
     for X, y in read(*part):
         table.update(_checked(X, len(table.names) or None), y)
@@ -375,7 +375,7 @@ def _passed(read: Callable[..., Iterable[Any]], begun: TablePass, *part: Any) ->
 
 
 def _checked(X: Any, n_columns: int | None = None) -> Any:
-    """A frame unchanged, other input as a two-dimensional array."""
+    """Check rows, and return a frame unchanged and other input as a NumPy array."""
     if sparse.issparse(X):
         raise TypeError("`X` must be a data frame or a dense array, got a sparse matrix. Use X.toarray().")
     check_frame(X)

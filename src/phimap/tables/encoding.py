@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
 
-#: Largest encoded number: its square must fit float32.
+#: Largest encoded number, because its square must fit float32.
 LARGEST = 1e18
 
 
@@ -34,25 +34,25 @@ class Encoding(Record):
 
     @abstractmethod
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> Any:
-        """Numbers (n, k) of the cells of a column; the first cell is in row `first_row`, for messages.
+        """Encode the cells of a column as numbers (n, k). The first cell is in row `first_row`, which messages state.
 
-        `folds` (n,) are the folds of training rows, whose encoding must not depend on their own targets.
+        `folds` (n,) are the folds of training rows. The encoding of a training row must not depend on its own target.
         """
 
     @abstractmethod
     def names(self) -> list[str]:
-        """Suffixes of the names of the k numbers."""
+        """Suffixes of the names of the k output columns."""
 
     def amounts(self) -> np.ndarray:
         """Whether each of the k numbers is an amount, which may have a heavy tail."""
         return np.zeros(self.variances.size, dtype=bool)
 
     def without_folds(self) -> Self:
-        """The encoding without its tables for training rows."""
+        """The encoding without the tables that only training rows need."""
         return self
 
     def parts(self) -> np.ndarray:
-        """For each of the k numbers, the number of its part; numbers of one part share a scale and a weight."""
+        """For each of the k output columns, the number of its part. Columns of one part share a scale and a weight."""
         return np.zeros(self.variances.size, dtype=np.intp)
 
 
@@ -79,11 +79,11 @@ class EncodedColumn(Record):
     encoding: Encoding | None = None
 
     def without_folds(self) -> EncodedColumn:
-        """The column without its tables for training rows."""
+        """The column, whose encoding lacks the tables that only training rows need."""
         return self if self.encoding is None else replace(self, encoding=self.encoding.without_folds())
 
     def names(self) -> list[str]:
-        """Names of the output columns for this column."""
+        """Names of the output columns that encode this column."""
         if self.encoding is None:
             return []
         return [f"{self.name}{name}" for name in self.encoding.names()]

@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-#: Rows of a frame that are encoded at a time, which bounds the scratch memory.
+#: Number of rows of a frame that are encoded at a time; it bounds the scratch memory.
 SLICE_ROWS = 2**16
 
 
@@ -23,7 +23,7 @@ def is_frame(X: Any) -> bool:
 
 
 def check_frame(X: Any) -> None:
-    """Refuse frames without columns, and lazy frames."""
+    """Raise if a frame has no columns or is lazy."""
     if hasattr(X, "collect_schema") and not hasattr(X, "__arrow_c_stream__"):
         raise TypeError(f"`X` must hold its rows, got a {type(X).__name__}. Use X.collect().")
     if is_frame(X) and not getattr(X, "shape", (0, 1))[1]:
@@ -82,7 +82,7 @@ def rows_at(X: Any, places: np.ndarray) -> Any:
 
 
 def slices(X: Any) -> Iterator[tuple[slice, Any]]:
-    """Consecutive parts of a frame or an array, with their slices."""
+    """Yield the slices of consecutive parts of a frame or an array, each with its part."""
     n_rows = n_rows_of(X)
     for start in range(0, n_rows, SLICE_ROWS):
         part = slice(start, min(start + SLICE_ROWS, n_rows))

@@ -1,4 +1,4 @@
-"""The kind of a column, chosen by the statistics of one pass, and its encoding."""
+"""The choice of the kind of a column by the statistics of one pass, and the encoding of the column."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from phimap.tables.text import TextEncoding
 
 #: Kinds that a user may give to a column.
 KINDS = ("number", "category", "date", "text", "drop")
-# A text column holds numbers, or times, if at least this share of its cells can be parsed as such.
+# Least share of the cells of a text column that must be parsed as numbers, or as times, for it to hold these.
 _LEAST_SHARE = 0.95
-# Cells of at least 5 words on average are texts; of at least 2 if 30 % of them are distinct.
+# A column with many levels is text if its cells have at least 5 words on average, or at least 2 words while at least
+# 30 % of the cells are distinct.
 _WORDS, _FEW_WORDS, _DISTINCT = 5.0, 2.0, 0.3
-# Distinct integers are row numbers only if there are at least this many, with few gaps.
+# Least number of distinct integers that may be row numbers; they must also have few gaps.
 _LEAST_NUMBERED = 20
 
 
@@ -70,7 +71,7 @@ def _readings(tally: ColumnTally) -> list[NumberTally]:
 
 
 def _best(readings: dict[str, NumberTally]) -> tuple[str, NumberTally]:
-    """The name and the tally of the reading that parses the most cells; the first among ties."""
+    """Return the name and the tally of the reading that parses the most cells; if several do, those of the first."""
     name = max(readings, key=lambda one: readings[one].n)
     return name, readings[name]
 
@@ -105,7 +106,7 @@ def _numbers_rows(tally: NumberTally) -> bool:
     """Whether the numbers are distinct integers starting at about 0 or 1 with few gaps, in any order."""
     n = tally.n
     few = tally.is_whole and n >= _LEAST_NUMBERED and 0 <= tally.low <= 1 + n // 50 and tally.high <= 2 * n + 1
-    # If numbers were repeated, a random sample would contain some repetitions.
+    # If numbers were repeated, the random sample would contain some repetitions.
     return few and np.unique(tally.sample).size == tally.sample.size
 
 
@@ -166,7 +167,7 @@ def _date(tally: ColumnTally, rules: Rules) -> _Made:
 
 
 def _reading_note(tally: ColumnTally, found: NumberTally, how: str, what: str) -> str:
-    """How a column was parsed, and how many of its cells could not be parsed."""
+    """A note that states how a column was parsed, and how many of its cells could not be parsed."""
     n_unread = 0 if tally.levels is None else tally.levels.n - found.n
     unread = f"{_counted(n_unread, 'cell')} not read as {what}, taken for missing" if n_unread else ""
     return ", ".join(filter(None, (how, unread)))

@@ -1,4 +1,4 @@
-"""Columns of levels: an indicator for each level if there are few, means of the target if there are many."""
+"""Columns of levels. Few levels are encoded by an indicator each, many levels by means of the target."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ from phimap.tables.targets import FOLDS, ColumnTargets, padded
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-# Levels with fewer than 5 rows share a column, unless they have at least half the average number of rows of a level.
+# A level has its own column from 5 rows on, or from half the average number of rows of a level if that is less, but not
+# below 2 rows. Other levels share a column.
 _FEW_ROWS = 5
 _LEAST_ROWS = 2
-# Without a target: number of columns for the most frequent levels, and of columns into which other levels are hashed.
+# Without a target, numbers of columns for the most frequent levels, and of columns into which other levels are hashed.
 _FREQUENT, _HASHED = 32, 8
-# Bounds on the prior weight, in rows, of the overall mean in the mean of a level.
+# Bounds on the weight of the overall mean in the mean of a level, as a number of rows.
 _LEAST_PRIOR, _MOST_PRIOR = 1.0, 1000.0
 MISSING, OTHER = "(missing)", "(other)"
 
 
 @dataclass(frozen=True)
 class LevelEncoding(Encoding):
-    """A row of numbers for each level.
+    """Encodes each level by a row of k numbers.
 
     Attributes
     ----------
     levels : tuple of str
         The L levels that have their own numbers.
     table : ndarray of shape (L + 1 + B, k)
-        Numbers of the levels, of missing cells, and B rows into which unknown levels are hashed.
+        Rows for the levels, a row for missing cells, and B rows into which unknown levels are hashed.
     labels : tuple of str
         Suffixes of the names of the k numbers.
     variances : ndarray of shape (k,)
     held_out : ndarray of shape (FOLDS, L + 2, k) or None
-        For each fold of the training rows, a table made from the other folds; used only in the fit, so not saved.
+        For each fold of the training rows, a table made from the other folds. It is used only in the fit and not saved.
     """
 
     levels: tuple[str, ...]
@@ -72,7 +73,7 @@ class LevelEncoding(Encoding):
 
 
 def one_hot(tally: LevelTally) -> LevelEncoding:
-    """One column for each level, scaled by one factor so that the variances add up to 1; one column for two levels."""
+    """Return one column for each level, or one for two levels; a common factor makes the variances add up to 1."""
     counts, n = _counts(tally), tally.n + tally.n_missing
     few = int(np.clip(n // (2 * max(len(counts), 1)), _LEAST_ROWS, _FEW_ROWS))
     levels = sorted(name for name, count in counts.items() if count >= few)
@@ -80,7 +81,7 @@ def one_hot(tally: LevelTally) -> LevelEncoding:
 
 
 def frequent_and_hashed(tally: LevelTally) -> LevelEncoding:
-    """One column for each of the most frequent levels, and a few columns into which other levels are hashed."""
+    """Return one column for each of the most frequent levels, and a few columns into which other levels are hashed."""
     return _indicators(tally, tally.ranked()[:_FREQUENT], _HASHED)
 
 
@@ -90,13 +91,13 @@ def _indicators(tally: LevelTally, levels: list[str], n_buckets: int) -> LevelEn
     rest = np.zeros(n_buckets)
     for name in counts.keys() - set(levels):
         rest[crc32(name.encode()) % n_buckets] += counts[name]
-    # Rows of levels that were dropped from the counts are spread evenly.
+    # The rows of levels that were dropped from the counts are spread evenly over the buckets.
     rest += (tally.n - sum(known) - rest.sum()) / max(n_buckets, 1)
     rows = np.array([*known, tally.n_missing, *rest])
     labels = [*levels, MISSING, *([OTHER] if n_buckets == 1 else [f"{OTHER} {b}" for b in range(n_buckets)])]
     table = np.eye(rows.size)
     if not n_buckets:
-        # An unknown level differs from all others.
+        # An unknown level is encoded by zeros, and differs from all levels.
         table = np.vstack([table, np.zeros(rows.size)])
     kept = np.flatnonzero(rows > 0)
     shares = rows[kept] / rows.sum()
@@ -106,7 +107,7 @@ def _indicators(tally: LevelTally, levels: list[str], n_buckets: int) -> LevelEn
     table, labels = table[:, kept], [labels[place] for place in kept]
     variances = shares * (1 - shares)
     if kept.size == 2:
-        # One column suffices for two levels; other levels lie between them.
+        # One column suffices for two levels. Unknown levels are encoded by a number between them.
         table, labels, variances, shares = table[:, 1:], labels[1:], variances[1:], shares[1:]
         unknown = ~np.isin(np.arange(len(table)), kept)
         table[unknown] = shares
@@ -120,13 +121,13 @@ def _counts(tally: LevelTally) -> dict[str, int]:
 
 
 def target_means(tally: LevelTally, targets: ColumnTargets) -> LevelEncoding:
-    """The mean target of each level, shrunk to the mean of all rows; training rows get the means of the other folds.
+    """Return the mean target of each level, shrunk to the mean of all rows; training rows get means of the other folds.
 
     Notes
     -----
     A level of n rows with mean y gets ``(n y + m y_0) / (n + m)``, where y_0 is the mean of all rows and m the variance
-    within levels divided by the variance between levels. This is the posterior mean in a normal model with random
-    levels and these variances.
+    within levels divided by the variance between levels. This is the posterior mean if targets and level means are
+    normal with these variances.
 
     References
     ----------
@@ -141,7 +142,7 @@ def target_means(tally: LevelTally, targets: ColumnTargets) -> LevelEncoding:
     prior = _prior_rows(counts.sum(axis=1), sums.sum(axis=1), targets.squares[chosen])
 
     def table_of(counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
-        """The table (L + 2, k) for the numbers of rows (L,) and sums (L, k) of all levels."""
+        """Return the table (L + 2, k), from the numbers of rows and the sums of targets of all levels."""
         mean = sums.sum(axis=0) / max(counts.sum(), 1)
         drawn = (sums[places] + prior * mean) / (counts[places][:, None] + prior)
         return np.vstack([drawn, mean])
@@ -162,7 +163,7 @@ def target_means(tally: LevelTally, targets: ColumnTargets) -> LevelEncoding:
 
 
 def _prior_rows(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """The prior weight (k,) of the overall mean, in rows: variance within levels over variance between levels."""
+    """The weight (k,) of the overall mean as a number of rows: variance within levels over variance between levels."""
     seen = counts > 0
     counts, sums = counts[seen][:, None], sums[seen]
     n, n_levels = counts.sum(), len(counts)

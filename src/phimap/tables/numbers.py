@@ -1,4 +1,4 @@
-"""Columns of numbers: standardised, with missing values at the median and an indicator for them."""
+"""Columns of numbers, which are standardised; missing values are replaced by the median and have an indicator."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from phimap.tables.tallies import NumberTally, check_range
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-# The square of this many standard deviations fits float32.
+# Largest number of standard deviations, because its square must fit float32.
 _LARGEST = 1e18
 
 
 @dataclass(frozen=True)
 class NumberEncoding(Encoding):
-    """``(x - mean) / deviation``, and an indicator of missing x.
+    """Encodes a number x as ``(x - mean) / deviation``, and by an indicator of missing x.
 
     Attributes
     ----------
     decimal : str
         The decimal mark of cells that are text.
     from_text : bool
-        Whether the training cells were text; then cells that are not numbers are missing.
+        Whether the training cells were text. If so, cells that are not numbers are missing.
     median, mean, deviation : float
-        Statistics of the training cells, with missing values at the median. The deviation of a constant column is 0;
-        it is encoded only by the indicator.
+        Statistics of the training cells, after missing values are replaced by the median. A constant column has
+        deviation 0 and is encoded only by the indicator.
     has_indicator : bool
     variances : ndarray of shape (k,)
     """
@@ -63,7 +63,7 @@ class NumberEncoding(Encoding):
 
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> np.ndarray:
         values = cells.numbers(self.decimal)
-        # A larger number would overflow float32 once standardised.
+        # A larger number would overflow float32 after it is standardised.
         check_range(cells.name, values, first_row, _LARGEST * (self.deviation or 1.0))
         missing = np.isnan(values)
         if cells.is_text and not self.from_text:

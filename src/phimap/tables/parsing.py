@@ -8,19 +8,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-# Any, because the functions are created at import, which type checkers do not see.
+# The type is Any because the functions are created at import, which type checkers cannot see.
 pc: Any = pyarrow.compute
-# Digits in one run, or in groups of three with a separator that is not the decimal mark.
+# Digits without separators, or in groups of three with a separator that is not the decimal mark.
 _WHOLE = r"\d+|[1-9]\d{{0,2}}([{thousands} '\x{{a0}}\x{{202f}}]\d{{3}})+"
 _NUMBER = rf"^[+-]?(({_WHOLE})({{decimal}}\d*)?|{{decimal}}\d+)([eE][+-]?\d+)?$"
 _PATTERNS = {".": _NUMBER.format(thousands=",", decimal=r"\."), ",": _NUMBER.format(thousands=".", decimal=",")}
 _SEPARATORS = {".": ",", ",": "."}
-# Fraction of a second and time zone, which the formats do not include.
+# The end of a time: seconds, which the formats include, then a fraction and a time zone, which they do not include.
 _TAIL = r"(:\d{2})(\.\d+)?(Z|[+-]\d{2}:?\d{2})?$"
 
 
 def numbers_in(texts: pa.Array, decimal: str) -> np.ndarray:
-    """Texts (n,) as float64, NaN if they are not numbers.
+    """Convert texts (n,) to float64; texts that are not numbers become NaN.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def numbers_in(texts: pa.Array, decimal: str) -> np.ndarray:
 
 
 def seconds_in(texts: pa.Array, form: str) -> np.ndarray:
-    """Texts (n,) as float64 seconds since the epoch, NaN if they are not times in this `form`."""
+    """Convert texts (n,) to float64 seconds since the epoch; texts that are not times in this `form` become NaN."""
     if form.endswith("%S"):
         texts = pc.replace_substring_regex(texts, _TAIL, r"\1")
     times = pc.strptime(texts, format=form, unit="s", error_is_null=True)

@@ -14,7 +14,7 @@ from phimap.tables.tallies import sample_keys
 from phimap.tables.tally import ColumnTally
 from phimap.tables.targets import ColumnTargets
 
-# Number of columns that a message lists.
+# Largest number of columns that a message lists.
 _LISTED = 20
 
 
@@ -78,7 +78,7 @@ class TablePass:
         self._tallies = {name: ColumnTally(name, self._options.types.get(name)) for name in columns}
 
     def finish(self) -> tuple[EncodedColumn, ...]:
-        """The encoded columns, from the statistics of all rows."""
+        """Return the encoded columns, chosen by the statistics of all rows."""
         options = self._options
         kinds = [kind_of(tally, options.max_levels) for tally in self._tallies.values()]
         used = {kind for kind in kinds if not kind.startswith("left out")}
@@ -112,7 +112,7 @@ def _some(names: Iterable[str]) -> str:
 
 
 def checked_types(types: Any) -> dict[str, str]:
-    """The kinds that the user gives to columns, checked."""
+    """Check the kinds that the user gives to columns, and return them."""
     if types is None:
         return {}
     if not isinstance(types, Mapping):

@@ -8,34 +8,34 @@ from phimap._random import row_uniforms
 from phimap.tables.bad_cell import BadCell
 from phimap.tables.targets import TargetSums
 
-#: Number of distinct levels that are counted; if there are more, the rarest are dropped.
+#: Largest number of distinct levels whose counts are kept; if there are more, the rarest are dropped.
 MOST_LEVELS = 20_000
 # Largest total number of characters of all levels.
 _MOST_CHARACTERS = 2**24
-# Size of the sample for the median, whose rank is then accurate to half a percent.
+# Number of sampled cells that give the median; the rank of the median is then accurate to half a percent.
 _NUMBERS = 2**14
-# Size of the sample of texts.
+# Number of sampled texts.
 _TEXTS = 5000
-#: Texts are truncated to this number of characters.
+#: Number of characters to which texts are truncated.
 TEXT_LENGTH = 2000
-# The sum of squares of larger numbers may overflow float64.
+# Largest number that is accepted; the sum of squares of larger numbers may overflow float64.
 _LARGEST = 1e150
-# Seeds of the random keys that sample rows and divide them into folds.
+# Seeds of the random keys that sample rows, and of the keys that divide rows into folds.
 _SAMPLE_SEED, _FOLD_SEED = 1, 2
 
 
 def sample_keys(first_row: int, n_rows: int) -> np.ndarray:
-    """Random keys (n_rows,) of the rows of a batch, which depend only on the row numbers."""
+    """Random keys (n_rows,) for the rows of a batch. They depend only on the row numbers."""
     return row_uniforms(first_row, n_rows, _SAMPLE_SEED)
 
 
 def folds_of(first_row: int, n_rows: int, n_folds: int) -> np.ndarray:
-    """Random folds (n_rows,) of the rows of a batch, which depend only on the row numbers."""
+    """Random folds (n_rows,) of the rows of a batch. They depend only on the row numbers."""
     return (row_uniforms(first_row, n_rows, _FOLD_SEED) * n_folds).astype(np.intp)
 
 
 class CellSample:
-    """A random sample of the cells of a stream: the cells whose rows have the smallest keys.
+    """A random sample of the cells of a stream. It consists of the cells whose rows have the smallest keys.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class CellSample:
         self.values = np.empty(0)
 
     def update(self, values: np.ndarray, keys: np.ndarray) -> None:
-        """Add the cells `values` (r,) of rows with these `keys` (r,)."""
+        """Add the cells `values` (r,) of rows whose keys are `keys` (r,)."""
         if self._keys.size == self._most:
             few = np.flatnonzero(keys < self._keys[-1])
             keys, values = keys[few], values[few]
@@ -81,7 +81,7 @@ class NumberTally:
         self._sample = CellSample(_NUMBERS)
 
     def update(self, values: np.ndarray, keys: np.ndarray, first_row: int) -> None:
-        """Add the numbers (r,) of a batch, NaN if missing, with the keys (r,) of their rows."""
+        """Add the numbers (r,) of a batch, with NaN for missing numbers, and the keys (r,) of the rows."""
         check_range(self._name, values, first_row)
         rows = np.flatnonzero(~np.isnan(values))
         found = values[rows]
@@ -118,7 +118,7 @@ def check_range(name: str, values: np.ndarray, first_row: int, largest: float = 
 
 
 class LevelTally:
-    """Distinct texts with their counts and sums of targets by fold, and a sample of the cells.
+    """Counts and sums of targets for each distinct text and fold, and a sample of the cells.
 
     Attributes
     ----------
@@ -141,10 +141,10 @@ class LevelTally:
     def update(
         self, codes: np.ndarray, texts: list[str], keys: np.ndarray, folds: np.ndarray, targets: np.ndarray | None
     ) -> None:
-        """Add a batch: indices `codes` (r,) into `texts`, -1 where missing; keys (r,), folds (r,), targets (r, t)."""
+        """Add r cells, given as indices in `texts` or -1 if missing, with keys (r,), folds (r,) and targets (r, t)."""
         rows = np.flatnonzero(codes >= 0)
         places = np.zeros(len(texts) + 1, dtype=np.intp)
-        # A dictionary may hold texts that do not occur.
+        # `texts` may contain texts that do not occur in the batch.
         for used in np.unique(codes[rows]).tolist():
             places[used] = self.places.setdefault(texts[used], len(self.places) + 1)
         self.sums.update(places[codes], len(self.places) + 1, folds, targets)

@@ -1,4 +1,4 @@
-"""Statistics of one column from one pass, sufficient for every kind that may be chosen."""
+"""Statistics of one column from one pass. They suffice for every kind that may be chosen for the column."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from phimap.tables.tallies import LevelTally, NumberTally
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-#: Decimal marks that are tried; the first one that parses the most cells is chosen.
+#: Decimal marks that are tried. The one that parses the most cells is chosen; if both do, the first.
 DECIMALS = (".", ",")
-#: Formats of times that are tried in the same way.
+#: Formats of times that are tried. The one that parses the most cells is chosen.
 TIME_FORMS = (
     "%Y-%m-%d",
     "%Y-%m-%d %H:%M:%S",
@@ -29,7 +29,7 @@ TIME_FORMS = (
     "%b %d %Y",
     "%d %b %Y",
 )
-# After 1,000 cells a decimal mark or format is dropped unless it parses half of the cells.
+# Number of cells after which a decimal mark or a format is dropped, unless it parses half of the cells so far.
 _CELLS_TO_JUDGE = 1000
 _LEAST_SHARE = 0.5
 
@@ -56,7 +56,7 @@ class ColumnTally:
     levels : LevelTally or None
         Statistics of cells as text; None if the column can only hold numbers or times.
     has_codes : bool
-        Whether some cells consist of digits with a leading zero.
+        Whether some cells consist of several digits, the first of them a zero.
     """
 
     def __init__(self, name: str, wanted: str | None):
@@ -90,7 +90,7 @@ class ColumnTally:
                 self.numbers, self.seconds = self._likely(self.numbers), self._likely(self.seconds)
 
     def _start(self, form: str) -> None:
-        """Choose the decimal marks and formats to try for cells of this form."""
+        """Choose the decimal marks and time formats to try for cells of this form."""
         self.form = form
         text = form in ("text", "levels")
         if self.wanted == "number" or (self.wanted is None and form in ("number", "boolean", "text")):

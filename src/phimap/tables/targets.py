@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-#: Number of folds; the rows of each fold are encoded with targets of the other folds.
+#: Number of folds. Training rows of a fold are encoded with targets of the other folds.
 FOLDS = 5
-# Largest number of classes or targets that are used, since each adds a column.
+# Largest number of classes or targets that are used, because each adds a column.
 _MOST_TARGETS = 10
-#: Whole numbers with at most this many distinct values are labels, such as ratings or codes; with more they are
-#: amounts.
+#: Largest number of distinct whole numbers that are treated as labels, such as ratings or codes. If there are more,
+#: they are amounts.
 MOST_CODES = 20
 
 
 class ColumnTargets:
-    """Targets of a stream as numbers: amounts unchanged, classes as one indicator for each class seen so far.
+    """Converts targets of a stream to numbers. Amounts are unchanged, and each class seen so far has an indicator.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class ColumnTargets:
         self._usable = True
 
     def update(self, y: Any, n_rows: int) -> np.ndarray | None:
-        """The targets `y` of a batch as float64 (r, t); None without targets, or if there are too many."""
+        """Return the targets `y` of a batch as float64 (r, t); None if there are no targets or too many of them."""
         if y is None or not self._usable:
             return self._refuse()
         y = np.asarray(y)
@@ -69,7 +69,7 @@ class ColumnTargets:
         return np.eye(len(self.labels))[places[codes.ravel()]]
 
     def _refuse(self) -> None:
-        # Sums over only a part of the rows would be useless.
+        # Sums over only some of the rows would be useless.
         self._usable = False
 
     @property
@@ -78,7 +78,7 @@ class ColumnTargets:
         return self._usable and self.n > 0
 
     def chosen(self) -> list[int]:
-        """Indices of the targets that get a column: the second of two classes, else all, in sorted order."""
+        """Indices of the targets that get a column: of two classes the second, else all targets or sorted classes."""
         if not self.labels:
             return list(range(self.squares.size))
         order = sorted(range(len(self.labels)), key=lambda place: self.labels[place])

@@ -1,4 +1,4 @@
-"""Columns of text: hashed n-grams of characters, reduced to a few dense columns or kept as CSR rows."""
+"""Columns of text, encoded by hashed n-grams of characters, as a few dense columns or as CSR rows."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from phimap.tables.tallies import TEXT_LENGTH, LevelTally
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-# Numbers of hashed n-grams: fewer for dense directions, which are saved for each n-gram, more for CSR rows.
+# Numbers of buckets of n-grams, for dense columns and for CSR rows. Dense columns have fewer, because their directions
+# are saved for each bucket.
 _HASHED, _HASHED_SPARSE = 2**13, 2**16
 _LENGTHS = (3, 4)
-# Texts that are encoded at a time; the n-grams of a text take about 50 kB.
+# Number of texts that are encoded at a time. The n-grams of a text take about 50 kB.
 _TEXTS = 512
 
 
 @dataclass(frozen=True)
 class TextEncoding(Encoding):
-    """Counts of hashed n-grams, weighted by inverse document frequency and projected on a few directions.
+    """Encodes texts by counts of hashed n-grams, weighted by inverse document frequency and projected on directions.
 
     Attributes
     ----------
@@ -53,7 +54,7 @@ class TextEncoding(Encoding):
 
     @classmethod
     def of_tally(cls, tally: LevelTally, n_components: int) -> TextEncoding | None:
-        """Return `n_components` dense columns for the texts of the training rows; None if the texts do not differ."""
+        """Return an encoding by up to `n_components` dense columns; None if the training texts do not differ."""
         from sklearn.utils.extmath import randomized_svd
 
         weights = _weights(tally.sample, _HASHED)
@@ -75,7 +76,7 @@ class TextEncoding(Encoding):
 
     @classmethod
     def sparse_of_tally(cls, tally: LevelTally) -> TextEncoding:
-        """Return an encoding as CSR rows of n-grams, for the texts of the training rows."""
+        """Return an encoding by CSR rows of n-grams, from the training texts."""
         weights = _weights(tally.sample, _HASHED_SPARSE)
         rows = _weighted(tally.sample, weights)
         mean = np.asarray(rows.mean(axis=0)).ravel()
@@ -114,7 +115,7 @@ def _weights(texts: list[str], n_hashed: int) -> np.ndarray:
 
 
 def _weighted(texts: list[str], weights: np.ndarray) -> sparse.csr_matrix:
-    """Weighted rows (n, n_hashed) of norm 1; empty texts are zero."""
+    """Weighted counts (n, n_hashed), scaled to rows of norm 1; rows of empty texts are zero."""
     from sklearn.preprocessing import normalize
 
     counts = _counts(texts, weights.size)

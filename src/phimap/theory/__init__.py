@@ -1,6 +1,7 @@
-"""Theory as numbers: feature counts from bounds, costs of fits, variances, moments, and predicted errors.
+"""Numbers from theory: feature counts from bounds, costs of fits, variances, moments, and predicted errors.
 
-`cost` asks the learners, which are above this folder: its names are loaded from `phimap.advice` when they are used.
+`cost` and the names that belong to it are in `phimap.advice`, which imports the learners. They are loaded from there
+when they are first used.
 """
 
 from importlib import import_module

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import log
 from typing import Any
 
-#: A number of features, or the widths of the parts of a map by name.
+#: Number of features, or a dict of the widths of the parts of a map.
 Widths = float | dict[str, float]
 #: The guarantee of spectral bounds.
 SPECTRAL = "(1 - epsilon)(K + alpha I) <= Z Z^T + alpha I <= (1 + epsilon)(K + alpha I)"
@@ -16,7 +16,7 @@ SPECTRAL = "(1 - epsilon)(K + alpha I) <= Z Z^T + alpha I <= (1 + epsilon)(K + a
 
 @dataclass(frozen=True)
 class Printed:
-    """The formula that a source prints, if its own proof gives a different one.
+    """The formula that a source prints, if its own proof gives a different formula.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Bound:
     name : str
         Name of the bound, an argument of `required_features`.
     guarantee : str
-        Statement that holds with that many features, with probability 1 - delta unless stated otherwise.
+        Statement that holds with the required number of features, with probability 1 - delta unless stated otherwise.
     formula : str
         Number of features.
     source : str
@@ -52,15 +52,15 @@ class Bound:
     assumptions : tuple of str
         Conditions of the guarantee.
     exact_constants : bool
-        Whether the constants are proven. If not, the source gives an order, and unspecified constants are set to 1.
+        Whether the constants are proven. If not, the source gives only an order, and unknown constants are set to 1.
     printed : Printed or None
-        The formula that the source prints, if it differs from the one that its proof gives.
+        The formula that the source prints, if its proof gives a different formula.
     needs : tuple of str
         Arguments of `required_features` that must be given.
     accepts : tuple of str
         All arguments of `required_features` that the bound takes.
     evaluate : callable
-        The formula as a function of these arguments.
+        The formula as a function of the arguments in `accepts`.
     """
 
     name: str
@@ -95,8 +95,8 @@ class RequiredFeatures:
     arguments : dict of str to float, int or str
         Arguments at which the bound was evaluated.
     printed : int or None
-        The number according to the formula that the source prints, if the proof gives a different formula and the
-        printed one can be evaluated.
+        Number of features by the formula that the source prints. It is None if the proof gives the same formula, or if
+        the printed formula cannot be evaluated.
     """
 
     value: int
@@ -107,7 +107,7 @@ class RequiredFeatures:
 
     @property
     def formula(self) -> str:
-        """The bound as a formula."""
+        """Formula for the number of features, as text."""
         return self.bound.formula
 
     @property
@@ -149,7 +149,7 @@ class RequiredFeatures:
 
 
 class Registry:
-    """Bounds by name; decorating a function with `add` registers the bound that the function evaluates."""
+    """Bounds by name. A function decorated with `add` is registered as the formula of a bound."""
 
     def __init__(self) -> None:
         self._bounds: dict[str, Bound] = {}
@@ -200,11 +200,12 @@ def require(condition: bool, message: str) -> None:
 def sampled_features(leverage: float, epsilon: float, delta: float, statistical_dimension: float) -> float:
     """Number of features that ensures `SPECTRAL` if the leverage function has an upper bound with integral `leverage`.
 
-    From the matrix Bernstein inequality with intrinsic dimension. The summands ``X = (K + alpha)^(-1/2) z z^T (K +
-    alpha)^(-1/2)`` satisfy ``|X| <= leverage`` and ``E X^2 <= leverage E X``. The norm of E X is below 1, and its
-    intrinsic dimension is at most twice the statistical dimension if alpha <= |K|. The error of the mean of m summands
-    exceeds epsilon with a probability below ``16 statistical_dimension exp(-m epsilon^2 / (2 leverage (1 + 2 epsilon /
-    3)))``; epsilon <= 1/2 gives the constant 8/3.
+    The number follows from the matrix Bernstein inequality with intrinsic dimension. The summands
+    ``X = (K + alpha)^(-1/2) z z^T (K + alpha)^(-1/2)`` satisfy ``|X| <= leverage`` and ``E X^2 <= leverage E X``. The
+    norm of E X is below 1, and its intrinsic dimension is at most twice the statistical dimension if alpha <= |K|. The
+    error of the mean of m summands exceeds epsilon with a probability below
+    ``16 statistical_dimension exp(-m epsilon^2 / (2 leverage (1 + 2 epsilon / 3)))``; epsilon <= 1/2 gives the constant
+    8/3.
 
     Avron et al. 2017, Lemma 6; Han et al. 2021 and Zandieh et al. 2021, Theorem 5.
     """

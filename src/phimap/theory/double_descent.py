@@ -1,4 +1,4 @@
-"""Predicted errors of ridge regression on random features, for any number of features: double descent."""
+"""Predicted errors of ridge regression on random features, which show double descent."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from phimap._validation import check_choice, check_finite, check_real
 from phimap.kernels import Kernel, StationaryKernel
 from phimap.theory.moments import covariate_moments
 
-# Newton's method for the logarithms of the ridges: longest step, most steps, and most halvings of a step that does not
-# reduce the residual.
+# Newton's method for the logarithms of the ridges: maximum length of a step, maximum number of steps, and maximum
+# number of halvings of a step that does not reduce the residual.
 _LONGEST_STEP, _MOST_STEPS, _MOST_HALVINGS = 3.0, 200, 30
 # Relative error of the ridges at which the iteration stops.
 _TOLERANCE = 1e-11
@@ -51,9 +51,9 @@ class PredictedErrors:
     variance : float
         Second part of `test`: the mean variance of the predictions.
     effective_ridge : ndarray of shape (n_functions,)
-        The mean prediction equals kernel ridge regression with the kernel matrix ``sum_k K_k / effective_ridge[k]``
-        and alpha = 1. With one feature function it equals exact kernel ridge regression with alpha =
-        ``effective_ridge[0]``.
+        The mean prediction equals that of kernel ridge regression with the kernel matrix
+        ``sum_k K_k / effective_ridge[k]`` and alpha = 1. With one feature function, this is exact kernel ridge
+        regression with alpha = ``effective_ridge[0]``.
     """
 
     train: float
@@ -82,7 +82,7 @@ def feature_moments(kernel: Kernel, X: Any, X_test: Any, *, pairing: str = "pair
     Returns
     -------
     tuple of FeatureMoments
-        Two (cosine and sine) for a stationary kernel with pairs, else one.
+        Moments of two functions (cosine and sine) for a stationary kernel with pairs, else of one function.
 
     Notes
     -----
@@ -100,7 +100,7 @@ def feature_moments(kernel: Kernel, X: Any, X_test: Any, *, pairing: str = "pair
     train, cross, test = kernel(X), kernel(X_test, X), kernel.diag(X_test)
     if pairing == "offset" or not isinstance(kernel, StationaryKernel):
         return (FeatureMoments(train, cross, test),)
-    # k(x, -x) is computed row by row: the full matrix between the test rows would be the largest array.
+    # Compute k(x, -x) row by row, because a full matrix between the test rows would be the largest array.
     opposite = np.array([kernel(row[None], -row[None])[0, 0] for row in X_test])
     mirrored = (kernel(X, -X), kernel(X_test, -X), opposite)
     cosine = FeatureMoments(*((a + b) / 2 for a, b in zip((train, cross, test), mirrored, strict=True)))
@@ -109,12 +109,12 @@ def feature_moments(kernel: Kernel, X: Any, X_test: Any, *, pairing: str = "pair
 
 
 def gaussian_covariates(activation: Any, X: Any, X_test: Any) -> tuple[FeatureMoments, ...]:
-    """Second moments of Gaussian covariates ``mu0 + mu1 w.x + mu* t``, equivalent to random features in high dimension.
+    """Second moments of covariates ``mu0 + mu1 w.x + mu* t``, equivalent to random features in high dimension.
 
     Parameters
     ----------
     activation : activation, kernel, or sequence of these
-        As in `gaussian_moments`; `Gaussian` has two functions, a cosine and a sine.
+        See `gaussian_moments`. `Gaussian` has two functions, a cosine and a sine.
     X : array-like of shape (n, d)
         Training rows; tau is their mean squared norm.
     X_test : array-like of shape (n_test, d)
@@ -123,7 +123,7 @@ def gaussian_covariates(activation: Any, X: Any, X_test: Any) -> tuple[FeatureMo
     Returns
     -------
     tuple of FeatureMoments
-        One for each function of the activation.
+        Moments of each function of the activation.
 
     Notes
     -----
@@ -163,7 +163,7 @@ def predicted_errors(
     Parameters
     ----------
     moments : sequence of FeatureMoments
-        One for each feature function, from `feature_moments` or `gaussian_covariates`. The functions share their
+        Moments of each feature function, from `feature_moments` or `gaussian_covariates`. The functions share their
         directions.
     y : array-like of shape (n,)
         Training targets.
@@ -206,8 +206,8 @@ def predicted_errors(
 
     **Cost.** O(k^2 n^3) for each of about ten steps of Newton's method, O(k n_test n^2) for the rest.
 
-    **Differs from the source in** the number of functions, which is arbitrary, and in the scale: the source has alpha =
-    n lambda, Z without the factor ``1 / sqrt(n_directions)``, and delta_k = lambda_k / alpha - 1.
+    **Differs from the source in** the number of functions, which is arbitrary, and in the scale. The source writes n
+    lambda for alpha, omits the factor ``1 / sqrt(n_directions)`` of Z, and has delta_k = lambda_k / alpha - 1.
 
     References
     ----------
@@ -292,7 +292,7 @@ def _ridges(K: np.ndarray, N: float, alpha: float) -> tuple[np.ndarray, np.ndarr
         right = alpha + np.einsum("kii->k", KR) / N
         return u - np.log(right), right, R, KR
 
-    # Start at alpha: all ridges are larger than alpha, and the residual at alpha is negative.
+    # Start at alpha, because all ridges are larger than alpha, and the residual at alpha is negative.
     u = np.full(len(K), np.log(alpha))
     gap, right, R, KR = residual(u)
     for _ in range(_MOST_STEPS):
@@ -307,7 +307,7 @@ def _ridges(K: np.ndarray, N: float, alpha: float) -> tuple[np.ndarray, np.ndarr
                 break
             step = step / 2
         else:
-            # No step reduces the residual: it consists of rounding errors, or the matrices are not moments.
+            # If no step reduces the residual, it consists of rounding errors, or the matrices are not moments.
             if size <= np.sqrt(_TOLERANCE):
                 return np.exp(u), R, KR
             break

@@ -59,7 +59,7 @@ class GaussianMixture:
         return float(self._shares @ self._traces / self.means.shape[1])
 
     def sample(self, n: int, random_state: RandomState = None) -> tuple[np.ndarray, np.ndarray]:
-        """Draw rows, sorted by class; the class sizes are the weights times n, rounded.
+        """Draw rows, sorted by class. The class sizes are the weights times n, rounded.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class GaussianMixture:
 
     @property
     def _traces(self) -> np.ndarray:
-        """Traces of the class covariances C_a (k,)."""
+        """Traces (k,) of the class covariances C_a."""
         return np.einsum("aii->a", self._matrices())
 
     def _matrices(self) -> np.ndarray:
@@ -116,17 +116,17 @@ def equivalent_kernel(
     Parameters
     ----------
     activation : activation, kernel or GaussianMoments
-        Activation of the features whose mean product is the kernel: see `gaussian_moments`.
+        Activation that defines the kernel as the mean product of features: see `gaussian_moments`.
     X : array-like of shape (n, p)
         Rows in the scaling of `GaussianMixture`: their norms are of order 1.
     labels : array-like of shape (n,)
         Classes of the rows.
     mixture : GaussianMixture or None, default=None
-        Distribution of the rows, with classes in the order of the sorted labels. None estimates means, traces and
-        products of covariances from the rows.
+        Distribution of the rows, with classes in the order of the sorted labels. If None, means, traces and products of
+        covariances are estimated from the rows.
     tau : float or None, default=None
-        Variance at which the Gaussian moments are evaluated. None uses the mean squared norm of the noise. Any other
-        value that differs by a multiple of ``p^(-1/2)``, such as the mean squared norm of the rows, gives the same
+        Variance at which the Gaussian moments are evaluated; None means the mean squared norm of the noise. A value
+        that differs from this by a multiple of ``p^(-1/2)``, such as the mean squared norm of the rows, gives the same
         limit.
 
     Returns
@@ -185,7 +185,7 @@ def equivalent_kernel(
     fluctuations = np.square(X - centres[index]).sum(axis=1) - norms[index]
     V = np.column_stack([np.eye(classes.size)[index] / p**0.5, fluctuations])
     A = np.block([[np.outer(t, t) + 2 * products, t[:, None]], [t, np.ones(1)]])
-    # Centring the factors centres their products.
+    # Centred factors have centred products.
     X, V = X - X.mean(axis=0), V - V.mean(axis=0)
     equivalent = moments.d1 * (X @ X.T) + (moments.d2 * (V @ A)) @ V.T - moments.d0 / n
     equivalent.flat[:: n + 1] += moments.d0
@@ -195,7 +195,7 @@ def equivalent_kernel(
 def _known(
     mixture: GaussianMixture, X: np.ndarray, index: np.ndarray, n_classes: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the class means (k, p) of the rows, ``tr(C_a) / p`` (k,) and ``tr(C_a C_b) / p`` (k, k) of a mixture."""
+    """Return the means (k, p) of rows by class, ``tr(C_a) / p`` (k,) and ``tr(C_a C_b) / p`` (k, k) of a mixture."""
     if mixture.means.shape != (n_classes, X.shape[1]):
         raise ValueError(
             f"`mixture` must have the {n_classes} classes and {X.shape[1]} columns of the data, got means of shape "
@@ -207,7 +207,7 @@ def _known(
 
 
 def _estimated(X: np.ndarray, index: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Estimate the three results of `_known` from the rows; unbiased for Gaussian rows."""
+    """Estimate the three results of `_known` from the rows. The estimates are unbiased for Gaussian rows."""
     p = X.shape[1]
     centres, norms = np.empty((n_classes, p)), np.empty(n_classes)
     matrices, squares = np.empty((n_classes, p * p)), np.empty(n_classes)

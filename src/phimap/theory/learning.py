@@ -183,14 +183,14 @@ def _svm_separation(n: int, decay_rate: float) -> float:
 
 
 def _plain_order(n: int, decay: str) -> float:
-    """Return the logarithmic factor in the number of directions drawn from the spectral distribution."""
+    """Return the logarithmic factor in the number of directions that are drawn from the spectral distribution."""
     return _log_log(n) if _is(decay, "exponential") else log(n)
 
 
 def _leverage_order(n: int, decay: str, decay_rate: float, *, harmonic: float) -> float:
-    """Return the order of the number of directions from the optimised distribution.
+    """Return the order of the number of directions that are drawn from the optimised distribution.
 
-    `harmonic` is the power of n for harmonic decay.
+    `harmonic` is the exponent of n for harmonic decay.
     """
     if _is(decay, "exponential"):
         return log(n) ** 2

@@ -16,7 +16,7 @@ _UNSPECIFIED = "the source leaves the constant open"
 
 
 def product_sketch(epsilon: float, delta: float) -> float:
-    """Sketch width m for which the inner product of two sketched tensor products has error at most epsilon.
+    """Return the sketch width m for which inner products of two sketched tensor products err by at most epsilon.
 
     The error is relative to the product of the four norms and holds with probability 1 - delta. The variance is at most
     11 / m times the product of the squared norms (``2 + 3^2``, Avron, Nguyen, Woodruff 2014); Chebyshev's inequality
@@ -26,7 +26,7 @@ def product_sketch(epsilon: float, delta: float) -> float:
 
 
 def dimension_by_trace(n: int, alpha: float, trace: float) -> float:
-    """Upper bound on the statistical dimension of an n x n matrix of given trace, attained by n equal eigenvalues.
+    """Return a bound on the statistical dimension of an n x n matrix of given trace; equal eigenvalues attain it.
 
     The bound follows from Jensen's inequality.
     """

@@ -1,4 +1,4 @@
-"""The few constants of a machine that the cost of a fit follows from."""
+"""The few constants of a machine from which the cost of a fit is computed."""
 
 from __future__ import annotations
 
@@ -7,35 +7,36 @@ from typing import Any
 
 from phimap._validation import check_real
 
-#: Forms in which rows come, and the constant that says how fast each is decoded; rows in memory cost nothing.
+#: Constant of `Machine` for the time of decoding, by format of the rows; rows in memory take no time.
 FORMATS = {"memory": None, "csv": "csv", "parquet": "parquet", "npy": "npy"}
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Measured constants of one core, and of the process and the network around it.
+    """Measured constants of one core, of the network between workers, and of the process.
 
     Attributes
     ----------
     name : str
-        What was measured, and when.
+        Description of the machine, and date of the measurement.
     single, double : float
-        Matrix products in 10^9 operations a second of one core, in float32 and in float64.
+        Speed of one core in matrix products, in 10^9 operations per second, in float32 and in float64.
     bandwidth : float
-        Bytes that one core moves between memory and itself in a second, where it adds one large array to another.
+        Bytes per second that one core moves from and to memory while it adds one large array to another.
     dense, structured, ntk : float
-        Seconds in which a core forms one feature of one row in float32: Fourier features of 28 columns with stored
-        directions, with structured ones, and features of the neural tangent kernel.
+        Seconds in which one core forms one feature of one row in float32. `dense` and `structured` are for Fourier
+        features of 28 columns, with stored and with structured directions. `ntk` is for features of the neural tangent
+        kernel.
     csv, parquet, npy : float
-        Seconds in which a core reads one number from such a file, the system's cache being warm.
+        Seconds in which one core reads one number from a file of this format, with a warm system cache.
     network : float
-        Bytes that go from one worker to another in a second. No measurement on one machine tells it.
+        Bytes per second from one worker to another. This constant cannot be measured on one machine.
     process : float
-        Bytes of a process that has loaded the library and its compiled functions.
+        Memory in bytes of a process that has loaded the library and its compiled functions.
 
     Notes
     -----
-    **Error.** A constant measured again differs by some 5 % on a quiet machine. **Cost** none.
+    **Error.** Repeated measurements of a constant differ by about 5 % on a quiet machine. **Cost** none.
     **Differs from the source in** nothing: these are measurements.
     """
 
@@ -57,24 +58,24 @@ class Machine:
             check_real(field.name, getattr(self, field.name), above=0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """The constants by name, as `Machine(**constants)` takes them."""
+        """Return the constants by name, as keyword arguments of `Machine`."""
         return asdict(self)
 
     def products(self, operations: float, itemsize: int) -> float:
-        """Seconds of that many operations of matrix products, in numbers of `itemsize` bytes."""
+        """Return the seconds of matrix products with `operations` operations on numbers of `itemsize` bytes."""
         return operations / (1e9 * (self.single if itemsize == 4 else self.double))
 
     def moves(self, n_bytes: float) -> float:
-        """Seconds of that many bytes from and to memory."""
+        """Return the seconds in which one core moves `n_bytes` bytes from and to memory."""
         return n_bytes / self.bandwidth
 
     def reads(self, n_numbers: float, file_format: str) -> float:
-        """Seconds in which one core decodes that many numbers."""
+        """Return the seconds in which one core reads `n_numbers` numbers from rows in `file_format`."""
         constant = FORMATS[file_format]
         return 0.0 if constant is None else n_numbers * getattr(self, constant)
 
 
-#: The machine of the figures in the documentation. Written by ``benchmarks/cost.py --machine``.
+#: Machine to which the times in the documentation refer. Measured and written by ``benchmarks/cost.py --machine``.
 REFERENCE = Machine(
     name="AMD EPYC (Zen 4), one of two cores, 2026-11-22",
     single=91.1,

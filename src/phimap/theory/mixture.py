@@ -12,8 +12,8 @@ from phimap._validation import check_real
 from phimap.theory.moments import hermite_energies
 from phimap.theory.ternary import Ternary, check_two_or_three, check_varies, ternary_thresholds
 
-# Largest threshold in standard deviations, and number of grid points. A value exceeds a threshold of 3 in one of 700
-# cases. A function with larger thresholds would need so large a height that it dominates all others at finite width.
+# Largest threshold in standard deviations, and number of grid points. About one of 700 values exceeds a threshold of 3.
+# A function with a larger threshold would need so large a height that it dominates all other functions at finite width.
 _LARGEST, _STEPS = 3.0, 61
 
 
@@ -32,11 +32,11 @@ class TernaryMixture(NamedTuple):
     shares: tuple[float, ...]
 
     def assign(self, n_components: int) -> np.ndarray:
-        """Return the index of the function of each of `n_components` features (m,).
+        """Return the index (m,) of the function that each of `n_components` features uses.
 
-        The first k features have the shares up to a few features, for every k.
+        For every k, the first k features have these shares, up to a few features.
         """
-        # Multiples of the golden ratio modulo 1 are spread evenly over [0, 1), for any number of them.
+        # Any number of multiples of the golden ratio, modulo 1, are spread evenly over [0, 1).
         golden = (5**0.5 - 1) / 2
         places = (0.5 + golden * np.arange(n_components)) % 1.0
         return np.searchsorted(np.cumsum(self.shares)[:-1], places, side="right")
@@ -60,7 +60,8 @@ def ternary_mixture(target: Any, tau: float, *, degrees: int = 3) -> TernaryMixt
     Returns
     -------
     TernaryMixture
-        At most `degrees` functions; only the function of `ternary_thresholds` if no mixture matches.
+        Mixture of at most `degrees` functions. If no mixture matches, its only function is that of
+        `ternary_thresholds`.
 
     Raises
     ------
@@ -77,10 +78,10 @@ def ternary_mixture(target: Any, tau: float, *, degrees: int = 3) -> TernaryMixt
     For rows of squared norm tau whose cosine is r, the kernel of a function is ``sum_k c_k^2 r^k``. Theorem 1 of the
     source concerns r near 0, where degrees 1 and 2 dominate; on real data r is 0.3 or 0.6, and degree 3 matters too.
     Much higher degrees act as a multiple of the identity, a regularisation that a learner can increase but not reduce.
-    Therefore the variance, the sum over all degrees, is minimised. This is a linear program in the weights ``height^2
-    p_j`` of functions with thresholds on a grid; its solutions have as many functions as there are equations. All
-    functions have the same height, so that features are integers times one scale; the shares are proportional to the
-    weights.
+    Therefore the variance is minimised, which is the sum of squared coefficients over all degrees. This is a linear
+    program in the weights ``height^2 p_j`` of functions with thresholds on a grid; its solutions have as many functions
+    as there are equations. All functions have the same height, so that features are integers times one scale; the
+    shares are proportional to the weights.
 
     **Differs from the source in** using several functions; the source has one.
 
@@ -119,7 +120,7 @@ def ternary_mixture(target: Any, tau: float, *, degrees: int = 3) -> TernaryMixt
         )
         return TernaryMixture((ternary_thresholds(target, tau),), (1.0,))
     chosen = np.flatnonzero(solution.x > 0)
-    # The equations are solved again for the selected functions only, to full accuracy.
+    # Solve the equations again for the selected functions only, to full accuracy.
     weights = np.linalg.lstsq(energies[:, chosen], wanted, rcond=None)[0]
     height = float(weights.sum() ** 0.5)
     scale = tau**0.5
@@ -130,6 +131,6 @@ def ternary_mixture(target: Any, tau: float, *, degrees: int = 3) -> TernaryMixt
 def _step_coefficients(thresholds: np.ndarray, degrees: int) -> np.ndarray:
     """Return Hermite coefficients 1, 2, ... (degrees, n) of the step functions that are 1 for z > threshold, else 0."""
     density = np.exp(-0.5 * thresholds**2) / (2 * np.pi) ** 0.5
-    # The coefficient c_k is the normal density times h_{k-1} / sqrt(k), both at the threshold.
+    # The coefficient c_k is the normal density times h_{k-1} / sqrt(k), both evaluated at the threshold.
     polynomials = [np.ones_like(thresholds), thresholds, (thresholds**2 - 1) / 2**0.5]
     return np.stack([density * polynomials[k] / (k + 1) ** 0.5 for k in range(degrees)])

@@ -22,13 +22,13 @@ NAMED: dict[str, Activation] = {
     "step": lambda t: np.where(t > 0, 1.0, 0.0),
 }
 
-# The Gaussian integral runs over this many standard deviations on either side. The density outside is below 1e-145, so
-# activations may grow like exp(10 t). The first panels have width 2; each has 20 Gauss-Legendre nodes.
+# Limit of the Gaussian integral in standard deviations, width of the first panels, and number of Gauss-Legendre nodes
+# per panel. The density beyond the limit is below 1e-145, so activations may grow like exp(10 t).
 _REACH, _PANEL, _NODES = 26.0, 2.0, 20
-# Panels are split away from the middle: for a jump in the middle, the sum of two halves could agree with the whole
-# although both are wrong.
+# Share of a panel's width at which it is split. It is not 1/2, because for a jump in the middle of a panel, the sum
+# over two halves could agree with the whole although both are wrong.
 _SPLIT = 0.382
-# Most splits of a panel: a jump is then located to a width of 1e-13. Refinement stops at this many panels, which an
+# Maximum number of successive splits, which locate a jump to a width of 1e-13. Maximum number of panels, which an
 # activation with more than a thousand jumps reaches.
 _DEPTH, _MOST_PANELS = 64, 2000
 _TOLERANCE = 1e-14
@@ -37,7 +37,7 @@ _NOISE = 1e-12
 
 
 class GaussianMoments(NamedTuple):
-    """Moments of an activation sigma under ``t ~ N(0, tau)``; the derivatives are weak (distributional) derivatives.
+    """Moments of an activation sigma under ``t ~ N(0, tau)``. Derivatives are weak (distributional) derivatives.
 
     Attributes
     ----------
@@ -73,19 +73,19 @@ class CovariateMoments(NamedTuple):
 
 
 def covariate_moments(activation: Any, tau: float) -> tuple[CovariateMoments, ...]:
-    """Coefficients of Gaussian covariates that are equivalent to random features of Gaussian data in high dimension.
+    """Return coefficients of covariates that are equivalent to random features of Gaussian data in high dimension.
 
     Parameters
     ----------
     activation : str, callable, kernel, or sequence of these
-        As in `gaussian_moments`.
+        See `gaussian_moments`.
     tau : float
         Variance of ``w.x``: the mean squared norm of the data.
 
     Returns
     -------
     tuple of CovariateMoments
-        One for each function: two for `Gaussian`, a cosine and a sine.
+        Coefficients for each function; `Gaussian` has two functions, a cosine and a sine.
 
     Raises
     ------
@@ -94,8 +94,8 @@ def covariate_moments(activation: Any, tau: float) -> tuple[CovariateMoments, ..
 
     Notes
     -----
-    ``mu1^2 = tau d1`` and ``mu_star^2 = d0``, with d0 and d1 from `gaussian_moments`, whose integrals have the same
-    error. The survey prints mu_star without the square root.
+    ``mu1^2 = tau d1`` and ``mu_star^2 = d0``, with d0 and d1 from `gaussian_moments`. The integrals have the same error
+    as there. The survey prints mu_star without the square root.
 
     References
     ----------
@@ -118,7 +118,7 @@ def covariate_moments(activation: Any, tau: float) -> tuple[CovariateMoments, ..
 
 
 def gaussian_moments(activation: Any, tau: float) -> GaussianMoments:
-    """Generalised Gaussian moments of an activation, summed if there are several activations.
+    """Return generalised Gaussian moments of an activation, or their sum over several activations.
 
     Parameters
     ----------
@@ -142,8 +142,8 @@ def gaussian_moments(activation: Any, tau: float) -> GaussianMoments:
     Notes
     -----
     By Stein's identity, ``E sigma' = E[t sigma] / tau`` and ``E sigma'' = E[(t^2 - tau) sigma] / tau^2``, so
-    derivatives are not needed. The integrals are adaptive Gauss-Legendre sums, refined at jumps and kinks, with an
-    error of about 1e-13 of the second moment.
+    derivatives are not needed. The integrals are adaptive Gauss-Legendre sums, which are refined at jumps and kinks.
+    Their error is about 1e-13 of the second moment.
 
     References
     ----------
@@ -166,7 +166,7 @@ def gaussian_moments(activation: Any, tau: float) -> GaussianMoments:
 def hermite_energies(activation: Any, tau: float, degrees: int) -> tuple[np.ndarray, float]:
     """Return the squared Hermite coefficients 1 to `degrees` of ``z -> activation(sqrt(tau) z)``, and its variance.
 
-    Values for several functions are added. The squared coefficient of degree 1 is ``tau d1``, that of degree 2 is
+    Values for several functions are added. The squared coefficients of degrees 1 and 2 are ``tau d1`` and
     ``2 tau^2 d2``.
     """
     energies, variance = np.zeros(degrees), 0.0
@@ -207,10 +207,9 @@ def _moments(function: Activation, tau: float) -> GaussianMoments:
 
 
 def _projections(function: Activation, tau: float, degrees: int) -> np.ndarray:
-    """Return the means (degrees + 2,) of ``h_k(z) function(sqrt(tau) z)``, k = 0, ..., degrees, and of the square.
+    """Return the means (degrees + 2,) of ``h_k(z) f(sqrt(tau) z)``, k = 0, ..., degrees, and of ``f(sqrt(tau) z)^2``.
 
-    h_k are the normalised Hermite polynomials, z is standard normal, and the square is that of ``function(sqrt(tau)
-    z)``.
+    f is `function`, h_k are the normalised Hermite polynomials, and z is standard normal.
     """
 
     def integrands(z: np.ndarray) -> np.ndarray:
@@ -251,7 +250,7 @@ def _integrate(integrands: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         left = _SPLIT * widths
         fine = panels(np.concatenate([starts, starts + left]), np.concatenate([left, widths - left]))
         fine = fine.reshape(total.size, 2, -1)
-        # NaN compares as false, so panels with NaN are not refined.
+        # Comparisons with NaN are false, so panels with NaN are not refined.
         again = np.abs(fine.sum(axis=1) - coarse).max(axis=0) > allowed
         total += fine[:, :, ~again].sum(axis=(1, 2))
         starts = np.concatenate([starts[again], (starts + left)[again]])

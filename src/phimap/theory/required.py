@@ -11,7 +11,7 @@ from phimap.theory import approximation, learning, lemmas, neural
 from phimap.theory.bounds import Bound, Registry, RequiredFeatures, Widths
 
 _FAMILIES: tuple[Registry, ...] = (approximation.BOUNDS, learning.BOUNDS, neural.BOUNDS, lemmas.BOUNDS)
-# Parts of a map whose widths add up to the output width; step features only enter products.
+# Parts of a map whose widths add up to the output width. Step features are left out because they only enter products.
 _OUTPUT_PARTS = ("relu", "sketch")
 
 
@@ -60,7 +60,7 @@ def bounds() -> tuple[Bound, ...]:
     -------
     tuple of Bound
         Bounds for kernel approximation, then for learning, then for arc-cosine and neural tangent kernels, and finally
-        the lemmas used by the latter.
+        the lemmas that bounds for neural tangent kernels use.
 
     Examples
     --------
@@ -94,16 +94,16 @@ def required_features(
     decay: str | None = None,
     decay_rate: float | None = None,
 ) -> RequiredFeatures:
-    """Evaluate a published bound: the number of features for which it guarantees its error.
+    """Evaluate a published bound, and return the number of features for which it guarantees an error.
 
-    A bound takes only some of the arguments; ``pm.theory.bounds()`` lists them under ``needs`` and ``accepts``.
+    A bound takes only some of the arguments: see ``needs`` and ``accepts`` of the bounds in ``pm.theory.bounds()``.
 
     Parameters
     ----------
     bound : str
         Name of a bound, see `bounds`.
     epsilon : float, optional
-        Error, in the norm of the bound's ``guarantee``.
+        Error that the bound guarantees, in the sense of the bound's ``guarantee``.
     delta : float, optional
         Probability of failure, in (0, 1).
     n, d : int, optional
@@ -127,8 +127,8 @@ def required_features(
     r : float, optional
         Exponent of the Lr norm.
     feature_bound : float, optional
-        Largest absolute value of a feature before the division by the square root of the number of features. Default 1,
-        which holds for pairs of cosine and sine, read as a complex exponential.
+        Largest absolute value of a feature before division by the square root of the number of features. The default 1
+        holds for pairs of cosine and sine, read as a complex exponential.
     source, capacity, compatibility : float, optional
         Exponents r, gamma and rho of the survey's Assumptions 8, 5 and 6.
     decay : {"exponential", "polynomial", "harmonic"}, optional
@@ -157,12 +157,12 @@ def required_features(
     **Cost.** None.
 
     **Differs from the source.** The constants are those that the proofs give. If a source prints other constants,
-    ``bound.printed`` holds the printed formula and the reason for the difference, and ``printed`` the printed formula's
-    number. Theorems 2 to 4 of Han et al. and 6 and 7 of Zandieh et al. print half of what their proofs need. The
-    alternative ``rank(X)^2`` in Theorems 3 and 7 of Zandieh et al. is not offered because it is false for small alpha.
-    The survey's regularisation ``n lambda`` is alpha here. The survey's Theorem 2 prints ``lambda =
-    n^(1/(2r+gamma))``; the exponent must be negative. Table 4 omits the exponents of n for Theorems 2 and 3 of Rudi and
-    Rosasco; they are taken from the survey's Theorem 2, of which both are special cases.
+    ``bound.printed`` holds the printed formula and the reason for the difference, and ``printed`` holds the number of
+    features by the printed formula. Theorems 2 to 4 of Han et al. and Theorems 6 and 7 of Zandieh et al. print half of
+    the number that their proofs need. The alternative ``rank(X)^2`` in Theorems 3 and 7 of Zandieh et al. is not
+    offered because it is false for small alpha. The survey's regularisation ``n lambda`` is alpha here. The survey's
+    Theorem 2 prints ``lambda = n^(1/(2r+gamma))``; the exponent must be negative. Table 4 omits the exponents of n for
+    Theorems 2 and 3 of Rudi and Rosasco; they are taken from the survey's Theorem 2, of which both are special cases.
 
     References
     ----------
@@ -225,7 +225,7 @@ def required_features(
 
 
 def _counted(found: Widths) -> tuple[int, dict[str, int]]:
-    """Return the number of features, rounded up, and the widths of the parts of a map with several parts."""
+    """Return the number of features, rounded up, and the widths of the parts if the map has several parts."""
     if not isinstance(found, dict):
         return _whole(found), {}
     widths = {name: _whole(width) for name, width in found.items()}

@@ -1,4 +1,4 @@
-"""How far rounding moves the sums of a fit."""
+"""Rounding errors of the sums of a fit."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ from phimap._validation import check_integer, check_real
 
 
 def sums_rounding(n_rows: float, batch_rows: int = 4096) -> tuple[float, float]:
-    """Predict how far rounding moves a sum over rows of numbers that do not change sign.
+    """Predict the relative rounding error of a sum over rows, for terms of the same sign.
 
     Parameters
     ----------
     n_rows : float
     batch_rows : int, default=4096
-        Rows whose products are summed in float32 by themselves.
+        Number of rows in a batch; the products within a batch are summed in float32.
 
     Returns
     -------
     products, sums : float
-        Relative standard deviations: what products in float32 leave, and what their sum in float64 adds.
+        Relative standard deviations of the error of products in float32, and of the error of summing the products in
+        float64.
 
     Notes
     -----
-    With u the unit roundoff and B batches. A product of a batch of r rows is a sum of r terms in float32. Its
-    roundings are as good as independent, each is at most ``u`` of the sum so far, and has a variance of a third of
-    that squared; the sum grows evenly, so the squares of the sums so far add up to ``r / 3`` times the last one. The
-    relative standard deviation is ``u r^(1/2) / 3``. Errors of B batches are independent, too, and their mean has
-    ``u32 r^(1/2) / (3 B^(1/2))``. The sum in float64 over batches adds ``u64 B^(1/2) / 3``; its bound is ``u64 B / 2``.
+    Let u be the unit roundoff and B the number of batches. A product over a batch of r rows is a sum of r terms in
+    float32. Its rounding errors are nearly independent. Each is at most ``u`` times the partial sum, with a variance of
+    a third of the square of this limit. The sum grows evenly, so the squares of the partial sums add up to ``r / 3``
+    times the square of the final sum. The relative standard deviation is therefore ``u r^(1/2) / 3``. The errors of B
+    batches are also independent, so that of their mean is ``u32 r^(1/2) / (3 B^(1/2))``. The sum in float64 over
+    batches adds an error of ``u64 B^(1/2) / 3``, which is bounded by ``u64 B / 2``.
 
-    **Error.** Products in float32 err less than this where a library sums in several registers at a time.
+    **Error.** Products in float32 have smaller errors if a library sums in several registers at a time.
 
     **Cost** none. **Differs from the source in** the factor 1 / 3, which the rule of thumb ``u n^(1/2)`` leaves out.
 

@@ -13,7 +13,7 @@ from phimap.theory.moments import GaussianMoments, gaussian_moments
 
 # Largest threshold in standard deviations; values beyond practically never occur.
 _LARGEST = 8.0
-# Grid points of the first search for the threshold with a given d0; roots and minima are then refined.
+# Number of grid points of the first search for the thresholds with a given d0; roots and minima are then refined.
 _GRID = 400
 # Moments with an error below this share of the variance count as matched.
 _MATCHED = 1e-8
@@ -73,8 +73,8 @@ def ternary_thresholds(target: Any, tau: float, *, levels: int = 3) -> Ternary:
     tau : float
         Variance of the function's argument: the mean squared norm of the data.
     levels : {2, 3}, default=3
-        Number of values of the function. Two values mean equal thresholds, ``height * sign(t - threshold)``, stored in
-        one bit.
+        Number of values of the function. With two values the thresholds are equal, and the function
+        ``height * sign(t - threshold)`` is stored in one bit.
 
     Returns
     -------
@@ -88,20 +88,20 @@ def ternary_thresholds(target: Any, tau: float, *, levels: int = 3) -> Ternary:
     Warns
     -----
     UserWarning
-        If no ternary function has both moments, for example if the target is even, with d1 = 0. The returned function
-        then has the least error in ``(d0, tau d1, 2 tau^2 d2)``; the warning reports the error relative to the
+        If no ternary function has both moments, for example if the target is even, so that d1 = 0. The returned
+        function then has the least error in ``(d0, tau d1, 2 tau^2 d2)``; the warning reports the error relative to the
         variance.
 
     Notes
     -----
     Let u+ and u- be the thresholds in standard deviations and g the standard normal density. d1 and d2 determine
     ``height (g(u+) + g(u-))`` and the mean of u- and u+ with weights g(u-) and g(u+), which is
-    ``tau (4 d2 / d1)^(1/2) / tau^(1/2)``. One degree of freedom remains. It is chosen to bring d0 nearest to the
-    target's d0, and among equally near solutions to have the least height. For the Gaussian kernel d0 is matched
-    exactly from about tau = 2 on.
+    ``tau (4 d2 / d1)^(1/2) / tau^(1/2)``. One degree of freedom remains. It is chosen such that d0 is nearest to the
+    target's d0, and among equally near solutions, the height is least. For the Gaussian kernel, d0 is matched exactly
+    for tau of about 2 or more.
 
     **Differs from the source in** the height, which is 1 in the publication. With height 1 the moments of the Gaussian
-    kernel cannot be matched from tau = 1 on.
+    kernel cannot be matched for tau of 1 or more.
 
     References
     ----------
@@ -144,9 +144,9 @@ def check_varies(variance: float, tau: float) -> None:
 
 
 def _nearest(mean: float, linear: float, d0: float) -> tuple[float, float]:
-    """Return the distances of both thresholds from their weighted mean for which the moment is nearest to `d0`.
+    """Return the distances of both thresholds from their weighted mean that bring d0 of the function nearest to `d0`.
 
-    Returns the distance of the upper threshold, then of the lower one, in standard deviations.
+    The distance of the upper threshold comes first. Distances are in standard deviations.
     """
     from scipy.optimize import brentq, minimize_scalar
 
@@ -203,7 +203,7 @@ def _best(wanted: GaussianMoments, tau: float, levels: int) -> Ternary:
     variance = wanted.d0 + tau * wanted.d1
 
     def fit(thresholds: np.ndarray) -> tuple[float, float]:
-        """Return the error and the optimal squared height; the moments are linear in the squared height."""
+        """Return the least error and the squared height that attains it; moments are linear in the squared height."""
         lower, upper = np.sort(np.resize(thresholds, 2)) * tau**0.5
         unit = weights * _unit_moments(lower, upper, tau)
         squared = max(float(unit @ target / (unit @ unit)), 0.0)
@@ -238,7 +238,7 @@ def _unit_moments(lower: float, upper: float, tau: float) -> np.ndarray:
 
 
 def _spread(lower: Any, upper: Any) -> Any:
-    """Return the variance of a ternary function of height 1 under N(0, 1); thresholds in standard deviations."""
+    """Return the variance under N(0, 1) of a ternary function of height 1 with these thresholds."""
     above, below = ndtr(-upper), ndtr(lower)
     return above + below - (above - below) ** 2
 

@@ -11,13 +11,13 @@ from scipy.special import hyp1f1
 
 from phimap._validation import check_choice, check_integer
 
-#: Maps tau squared, the number of directions s and the number of columns d to values of the shape of tau squared.
+#: A function of tau squared, the number of directions s and the number of columns d; values have the shape of tau.
 Formula = Callable[[np.ndarray, int, int], np.ndarray]
 
 
 @dataclass(frozen=True)
 class _Estimator:
-    """Formulas of one method, a row of the table in `estimator_variance`; `needs_d` if they depend on d."""
+    """Formulas of the variance and bias of one method; `needs_d` is true if the formulas depend on d."""
 
     variance: Formula | None
     bias: Formula
@@ -66,10 +66,10 @@ def estimator_variance(method: str, tau: Any, s: int, d: int | None = None) -> A
     b d + r. The norm of ``w_i +- w_j`` is chi-distributed with 2 d degrees of freedom and its direction is uniform, so
     the covariance of such a pair is F - E, which is ``-E tau^4 / (2 d)`` to order 1/d.
 
-    Normalised features: the estimate is the quotient ``mean(f g) / sqrt(mean(f^2) mean(g^2))`` with ``f = sqrt(2)
-    cos(w.x + b)`` and ``g = sqrt(2) cos(w.y + b)``. The delta method gives the variance with an error of order
-    ``s^-2``. Since b is uniform, the variance depends neither on the norms of x and y nor on d. Normalising pairs
-    changes nothing, because their norm is 1.
+    For normalised features the estimate is the quotient ``mean(f g) / sqrt(mean(f^2) mean(g^2))`` with
+    ``f = sqrt(2) cos(w.x + b)`` and ``g = sqrt(2) cos(w.y + b)``. The delta method gives the variance with an error of
+    order ``s^-2``. Since b is uniform, the variance depends neither on the norms of x and y nor on d. Normalising pairs
+    of cosine and sine has no effect, because their norm is 1.
 
     SORF, ROM, the P-model, circulant directions and quasi-Monte Carlo have no formula in tau, s and d. For SORF
     `estimator_bias` gives a bound. Rows of a circulant block have the covariance ``E (cosh(c_ij) - 1)``, where c_ij is
@@ -77,11 +77,11 @@ def estimator_variance(method: str, tau: Any, s: int, d: int | None = None) -> A
 
     **Error.** See "kind" in the table; F is evaluated with an error of about 1e-13.
 
-    **Differs from the source in** four points. The survey's variance of NRFF is a difference from the variance of
-    [cos, sin], which is negative for small tau; in Li (2017) it is a difference from the variance with offsets. The
-    survey's ratio for ORF holds for one block, s <= d; for more, s - 1 becomes p / s. Circulant directions do not have
-    the variance of independent directions: the covariances above are positive, and for x - y in a random direction they
-    double the variance at small tau. SORF's 6 tau / sqrt(d) is a bound on a bias.
+    **Differs from the source in** four points. The survey obtains the variance of NRFF by subtracting a term from the
+    variance of [cos, sin], and the result is negative for small tau. Li (2017) subtracts the term from the variance
+    with offsets. The survey's ratio for ORF holds for one block, s <= d; for several blocks, p / s replaces s - 1.
+    Circulant directions do not have the variance of independent directions: the covariances above are positive, and for
+    x - y in a random direction they double the variance at small tau. SORF's 6 tau / sqrt(d) is a bound on a bias.
 
     References
     ----------
@@ -173,7 +173,7 @@ def _offset(tau2: np.ndarray, s: int, d: int) -> np.ndarray:
 
 
 def _normalized(tau2: np.ndarray, s: int, d: int) -> np.ndarray:
-    # U - E (3 - E^2) / (4 s), with the factor (1 - E)^2 taken out so that nothing cancels at small tau.
+    # This is U - E (3 - E^2) / (4 s), with the factor (1 - E)^2 taken out to avoid cancellation at small tau.
     rest = -np.expm1(-tau2)
     return rest**2 * (1 + np.exp(-tau2) / 4) / s
 

@@ -23,7 +23,7 @@ _DEGREE = 2
 
 @dataclass(frozen=True)
 class Family:
-    """A kernel, and how features are made by its methods.
+    """A kernel, its methods, and a function that makes a feature map.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ def _polynomial(kernel: Any, method: str, n_directions: int, seed: int) -> Featu
     return pm.DotProductFeatures(kernel, 2 * n_directions, method=method, random_state=seed)
 
 
-#: Families by the name of their kernel; the polynomial kernel is ``(1 + <x, y> / d)^2``.
+#: Families by the name of the kernel. The polynomial kernel is ``(1 + <x, y> / d)^2``.
 FAMILIES = {
     "gaussian": Family(lambda rows: pm.kernels.Gaussian(median_length_scale(rows)), sorted(REGISTRY), _fourier),
     "arccosine0": Family(lambda rows: pm.kernels.ArcCosine(0), sorted(REGISTRY), _arc_cosine),

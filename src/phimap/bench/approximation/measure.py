@@ -1,8 +1,9 @@
 """The survey's experiment: error, time and accuracy of every projection against the number of directions.
 
 Liu, Huang, Chen, Suykens (2021), *Random features for kernel approximation*, Section 6.1: relative Frobenius error on
-1,000 random rows, seconds to make the features, and test accuracy of linear classifiers on them, for s = 2d, ..., 32d
-directions, repeated with new draws. Ridge is tuned by its leave-one-out error, liblinear by cross-validation.
+1,000 random rows, seconds to make the features, and test accuracy of linear classifiers on the features. They are
+measured for s = 2d, ..., 32d directions and several draws. Ridge is tuned by its leave-one-out error, liblinear by
+cross-validation.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from phimap.features import FeatureMap
 
 ERROR_ROWS = 1000
 MULTIPLES = (2, 4, 8, 16, 32)
-# Rows to train the linear classifiers on; more do not change the ranking and take hours at s = 32 d.
+# Maximum number of training rows of the linear classifiers: more rows do not change the ranking and take hours at s =
+# 32 d.
 MOST_ROWS = 20_000
-# Parameters of the classifiers: ridge in units of the rows; liblinear by folds, on at most this many rows.
+# Parameters tried: alpha of ridge, divided by the number of rows, and C of liblinear. C is chosen by cross-validation
+# with `_FOLDS` folds on at most `_TUNING_ROWS` rows.
 _ALPHAS = tuple(10.0**k for k in range(-6, 1))
 _COSTS = (0.01, 0.1, 1.0, 10.0, 100.0)
 _FOLDS, _TUNING_ROWS = 5, 4000
@@ -50,24 +53,25 @@ def run(
     ----------
     data : Dataset
     projections : sequence of str
-        Methods of the family; for all kernels except the polynomial, names in `phimap.projections.REGISTRY`.
+        Methods of the family. For all kernels except the polynomial kernel they are names in
+        `phimap.projections.REGISTRY`.
     widths : sequence of int or None
-        Numbers of directions; None is 2, 4, ..., 32 times the number of inputs. Widths that a deterministic rule does
-        not support are left out.
+        Numbers of directions; None means 2, 4, ..., 32 times the number of columns. Widths that a method does not
+        support are left out.
     draws : sequence of int
-        Seeds; each also draws the rows for the error.
+        Seeds of the map and of the rows on which the error is measured.
     classify : bool
         Also train ridge regression and liblinear on the features.
     most_rows : int
-        Largest number of training rows of the classifiers, and of their test rows.
+        Maximum number of training rows of the classifiers, and maximum number of their test rows.
     family : str, default="gaussian"
         A key of `phimap.bench.approximation.families.FAMILIES`.
 
     Yields
     ------
     dict
-        `seconds` is the time of drawing the map and mapping the rows of the error; `ridge` and `liblinear` are test
-        accuracies in percent, NaN unless `classify`.
+        One measurement. `seconds` is the time of drawing the map and of mapping the rows on which the error is
+        measured. `ridge` and `liblinear` are test accuracies in percent, NaN unless `classify`.
     """
     n, d = data.X.shape
     widths = [multiple * d for multiple in MULTIPLES] if widths is None else widths
@@ -85,7 +89,7 @@ def run(
                     phi = of_kernel.make(kernel, projection, width, repeat)
                     Z = phi.fit_transform(rows)
                 except ValueError:
-                    # The rule has a fixed width or needs more directions than dimensions, or the map does not exist.
+                    # The projection does not support this width, or there is no such map for the kernel.
                     continue
                 seconds = time.perf_counter() - start
                 signature = getattr(phi, "signature_", None)
@@ -97,7 +101,7 @@ def run(
 
 
 def _warm_up(family: Family, projections: Sequence[str]) -> None:
-    """Call each method once, so that compilation is not part of any draw's time."""
+    """Call each method once, so that no measured time includes compilation."""
     rows = np.random.default_rng(0).standard_normal((8, 3)).astype(np.float32)
     kernel = family.kernel(rows)
     for projection in projections:
@@ -106,7 +110,7 @@ def _warm_up(family: Family, projections: Sequence[str]) -> None:
 
 
 def _accuracies(phi: FeatureMap, data: Dataset, rows: int, rng: np.random.Generator) -> dict[str, float]:
-    """Test accuracies in percent."""
+    """Return the test accuracies of ridge and liblinear in percent."""
     chosen, tested = (rng.permutation(len(X))[:rows] for X in (data.X, data.X_test))
     Z, Z_test, y = phi.transform(data.X[chosen]), phi.transform(data.X_test[tested]), data.y[chosen]
     linear = LinearSVC(dual="auto", max_iter=200, tol=1e-3, random_state=0)

@@ -1,4 +1,4 @@
-"""Results of the survey's experiment: means over draws, the best projections, tables and figures."""
+"""Results of the survey's experiment: means over draws, best projections, tables and figures."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from phimap.bench.figures import finish, mark_widths, panels, styles
 from phimap.bench.options import BenchOptions
 
 _LEVEL = 0.05
-#: The projections of the survey's experiment, except LS-RFF, which depends on the data.
+#: Projections in the survey's experiment. LS-RFF is left out because it depends on the data.
 SURVEY = ("gaussian", "orthogonal", "sorf", "rom", "fastfood", "qmc", "ssf", "gauss-quadrature")
-#: Best methods as published in Table 7; an empty list if no difference was significant.
+#: Best methods in Table 7 by data set, for small and for large widths. An empty list means no significant difference.
 PUBLISHED = {
     "ijcnn1": (["ssf"], ["sorf", "qmc", "orthogonal"]),
     "EEG": (["ssf"], ["orthogonal"]),
@@ -46,7 +46,7 @@ _LOGARITHMIC = ("error", "seconds")
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Measure the chosen sets, kernels and projections: a table and a figure of each set, and its best projections."""
+    """Measure the chosen sets, kernels and projections; return tables, figures and the best projections of each set."""
     draws = options.seeds(10, least=2)
     kernels = list(options.kernels or ("gaussian",))
     for kernel in kernels:
@@ -88,14 +88,14 @@ _PAPER = "Liu et al. (2021)"
 
 
 def _place(dataset: str, kernel: str) -> str:
-    """Where the survey shows the errors of a set: Figure 4 for MNIST, else Table 7; Section 6.1 for other kernels."""
+    """Return the place in the survey: for the Gaussian kernel, Figure 4 (MNIST) or Table 7; else Section 6.1."""
     if kernel != "gaussian":
         return f"Section 6.1, {kernel}, {dataset}"
     return f"Figure 4, {dataset}" if dataset == "MNIST" else f"Table 7, {dataset}"
 
 
 def _error_findings(by_set: dict[str, pd.DataFrame], loaded: Sequence[Dataset], kernel: str) -> list[Finding]:
-    """Table 7, a line for each set and regime; for other kernels, without published numbers, the smallest error."""
+    """Return the best projections and the published ones, for each set and for small and large widths."""
     findings, gaussian = [], kernel == "gaussian"
     for data in loaded:
         found = by_set[data.name]
@@ -118,7 +118,7 @@ def _error_findings(by_set: dict[str, pd.DataFrame], loaded: Sequence[Dataset], 
 
 
 def _accuracy_findings(by_set: dict[str, pd.DataFrame], kernel: str) -> list[Finding]:
-    """Accuracies of the worst and the best method at the largest width; the survey finds little difference."""
+    """Return the accuracies of the worst and the best method at the largest width."""
     findings = []
     for dataset, found in by_set.items():
         width, draws = found["n_directions"].max(), found["seed"].nunique()
@@ -139,9 +139,9 @@ def _accuracy_findings(by_set: dict[str, pd.DataFrame], kernel: str) -> list[Fin
 
 
 def best(found: pd.DataFrame, widths: Sequence[int]) -> list[str]:
-    """Projections whose error, averaged over these widths, is not significantly above the smallest (Welch, 5 %).
+    """Return projections whose mean error over these widths is not significantly above the least (Welch's test, 5 %).
 
-    Empty if this holds for more than half of them: no significant difference among most, as in Table 7.
+    As in Table 7, the result is empty if more than half of the projections qualify.
     """
     averages = _averages(found, widths)
     if averages.empty:
@@ -159,7 +159,7 @@ def best(found: pd.DataFrame, widths: Sequence[int]) -> list[str]:
 
 
 def _averages(found: pd.DataFrame, widths: Sequence[int]) -> pd.DataFrame:
-    """Errors averaged over the widths: a row for each draw, a column for each projection that has all widths."""
+    """Errors averaged over the widths: one row per draw, and one column per projection with results at all widths."""
     if found.empty:
         return pd.DataFrame()
     errors = found[found["n_directions"].isin(widths)].groupby(["seed", "projection"])["error"]
@@ -176,7 +176,7 @@ def _table(found: pd.DataFrame, data: Dataset, kernel: str, measure: str) -> Res
 
 
 def _width(width: int, data: Dataset) -> str:
-    """A number of directions, written as a multiple of d if it is one."""
+    """Format a number of directions, as a multiple of d if it is one."""
     multiple, over = divmod(width, data.X.shape[1])
     return f"{width:,}" if over else f"{multiple}d"
 
@@ -184,7 +184,7 @@ def _width(width: int, data: Dataset) -> str:
 def _regimes(
     found: pd.DataFrame, data: Dataset, kernel: str
 ) -> Iterator[tuple[int, list[int], tuple[list[str], list[str]] | None]]:
-    """The small and the large widths of a set: their index (0 or 1), the widths, and the published entry for them."""
+    """Yield the two smallest (index 0) and two largest (1) widths: index, widths, entry of `PUBLISHED` or None."""
     widths = sorted(set(found["n_directions"])) if len(found) else []
     for part, chosen in enumerate((widths[:2], widths[-2:])):
         multiples = MULTIPLES[-2:] if part else MULTIPLES[:2]
@@ -193,7 +193,7 @@ def _regimes(
 
 
 def _best_table(by_set: dict[str, pd.DataFrame], loaded: Sequence[Dataset], kernel: str) -> ResultTable:
-    """Table 7 of the survey: best methods by error, ours beside the published ones."""
+    """Return the table of the best methods by error, ours and the published ones, as in the survey's Table 7."""
     lines = []
     for data in loaded:
         found = by_set[data.name]
@@ -213,7 +213,7 @@ def _best_table(by_set: dict[str, pd.DataFrame], loaded: Sequence[Dataset], kern
 
 
 def _best_of(found: pd.DataFrame, widths: Sequence[int]) -> str:
-    """The best methods, and their error relative to independent directions if these were measured."""
+    """Format the best methods and the least error, relative to independent directions if these were measured."""
     means = _averages(found, widths).mean()
     if means.empty:
         return ""
@@ -224,7 +224,7 @@ def _best_of(found: pd.DataFrame, widths: Sequence[int]) -> str:
 
 
 def _figure(found: pd.DataFrame, dataset: str, kernel: str, path: Path) -> None:
-    """Error, time and accuracy against the number of directions, with bands of one standard deviation."""
+    """Plot error, time and accuracy against the number of directions, with bands of one standard deviation."""
     measures = [name for name in _AXES if found[name].notna().any()]
     lines = styles(found["projection"])
     figure, (axes,) = panels(4.6 * len(measures), 4.8, 1, len(measures))
@@ -232,8 +232,8 @@ def _figure(found: pd.DataFrame, dataset: str, kernel: str, path: Path) -> None:
         for projection, style in lines.items():
             over = found[found["projection"] == projection].groupby("n_directions")[name].agg(["mean", "std"]).fillna(0)
             mean, deviation = over["mean"], over["std"]
-            # On a logarithmic axis the lower edge of the band is as far from the mean as the upper one; mean -
-            # deviation could be negative.
+            # On a logarithmic axis, both edges of the band are equally far from the mean. The lower edge is not mean -
+            # deviation, which could be negative.
             low = mean**2 / (mean + deviation) if name in _LOGARITHMIC else mean - deviation
             axis.plot(over.index, mean, marker="o", markersize=3, label=projection, **style)
             band = {"color": style["color"], "alpha": 0.6 / (4 + len(lines)), "linewidth": 0}

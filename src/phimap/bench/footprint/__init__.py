@@ -1,1 +1,1 @@
-"""The experiments on accuracy against the bytes and the seconds that features take."""
+"""Experiments on accuracy against the size of the features in bytes and the time in seconds."""

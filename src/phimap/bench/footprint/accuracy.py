@@ -1,13 +1,13 @@
-"""Test accuracy against the bytes and the seconds that features take: ternary, low-precision, Nystroem, Fourier.
+"""Test accuracy against bytes and seconds, for ternary, low-precision, Nystroem and Fourier features.
 
 Ali, Liao, Couillet (2022), *Random matrices in service of ML footprint: ternary random features with no performance
-loss*, Figures 1, 4, 10 to 12 and 14: a linear model on the features of each method, for increasing numbers of
-features. Figures 3 and 5 to 9, along the regularisation, are in `phimap.bench.footprint.regularisation`. Figures 13
-and 15 need embeddings by trained networks, which are not available.
+loss*, Figures 1, 4, 10 to 12 and 14: a linear model on the features of each method, for increasing numbers of features.
+Figures 3 and 5 to 9, on the regularisation, are in `phimap.bench.footprint.regularisation`. Figures 13 and 15 need
+embeddings by trained networks, which are not available.
 
 The publication has all rows and up to 50,000 features: ``--rows 1000000 --features 500,1000,5000,10000,50000``. The
-default is 20,000 rows and up to 4,096 features. Cov-Type, Census and Fashion-MNIST are read from files that users
-convert (`covtype.npz`, `census.npz`, `fashion_mnist.npz`); sets without a file are skipped.
+default is at most 20,000 rows and up to 4,096 features. Cov-Type, Census and Fashion-MNIST are read from files that
+users convert (`covtype.npz`, `census.npz`, `fashion_mnist.npz`); sets without a file are skipped.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from phimap.learn.search.families import median_length_scale
 WIDTHS = (128, 256, 512, 1024, 2048, 4096)
 _LENGTH_SCALE_ROWS = 1000
 _DIGITS = "MNIST 7-9"
-#: Sets that users convert, and the figure of each.
+#: Sets whose files users convert themselves, with their figures in the source.
 CONVERTED = {"Cov-Type": "Figures 1 and 12", "Census": "Figure 4", "Fashion-MNIST": "Figure 14"}
 _FIGURES = {"a8a": "Figure 10", "ijcnn1": "Figure 11", **CONVERTED}
 _SETS = ("a8a", "ijcnn1", "adult", "magic04", "skin", _DIGITS)
-#: Linear models: our ridge regression, and two of scikit-learn's by stochastic gradients.
+#: Linear models: our ridge regression, and two models that scikit-learn fits by stochastic gradients.
 MODELS = ("ridge", "logistic", "svm")
 _LOSSES = {"logistic": "log_loss", "svm": "hinge"}
-# The source's figures compare these methods.
+# Methods compared in the source's figures.
 _COMPARED = ("trf", "lp-rff-1", "lp-rff-8", "nystroem", "nystroem-16", "rff", "orf", "ssf")
-# Penalties, one of which is chosen on a fifth of the training rows.
+# Penalties tried by the gradient methods; the penalty that is best on a fifth of the training rows is used.
 _PENALTIES = (1e-6, 1e-5, 1e-4)
-# Rows to train on; more do not change the ranking.
+# Maximum number of training rows; more rows do not change the ranking.
 _MOST_ROWS = 20_000
 
 Make = Callable[[Any, int, int], Any]
@@ -61,7 +61,7 @@ def _quantized(bits: int, rounding: str = "stochastic") -> Make:
 
 
 class HalfPrecision:
-    """Features of another map, rounded to float16 and converted back, as two bytes a feature would store them."""
+    """Features of another map rounded to float16 and converted back to float32, as if stored in two bytes each."""
 
     def __init__(self, feature_map: Any):
         self._feature_map = feature_map
@@ -85,7 +85,7 @@ def _ternary(**options: Any) -> Make:
     return lambda kernel, width, seed: pm.TernaryFeatures(kernel, width, packed=True, random_state=seed, **options)
 
 
-#: Methods by name: bits a feature, and how the map is made from kernel, width and seed.
+#: Methods by name: bits per feature, and a function that makes the map from kernel, width and seed.
 METHODS: dict[str, tuple[int, Make]] = {
     "trf": (2, _ternary(sparsity=0.5)),
     "trf-binary": (1, _ternary(sparsity=0.5, levels=2)),
@@ -122,11 +122,11 @@ def run(
 ) -> Iterator[dict[str, Any]]:
     """Train linear classifiers on every method's features, for the Gaussian kernel at the median distance.
 
-    Methods are keys of `METHODS`, `models` of `MODELS`. Each of the seeds `draws` also draws at most `most_rows`
-    training and test rows. `bytes` is the size of the features of one row; `seconds` the time of drawing the map,
-    mapping the training rows and fitting; `accuracy` the accuracy on the test rows in percent; `error` the mean squared
-    error of the outputs of ridge against targets of -1 and 1 (one-hot for more classes) on the test rows, NaN for other
-    models.
+    `methods` are keys of `METHODS`, `models` are members of `MODELS`. Each seed in `draws` draws the map, at most
+    `most_rows` training rows and as many test rows. `bytes` is the size of the features of one row. `seconds` is the
+    time of drawing the map, mapping the training rows and fitting. `accuracy` is the accuracy on the test rows in
+    percent. `error` is the mean squared error of ridge on the test rows, for targets of -1 and 1 (one-hot for more
+    classes); NaN for other models.
     """
     _warm_up(methods)
     for draw in draws:
@@ -155,7 +155,7 @@ def run(
 
 
 def _warm_up(methods: Sequence[str]) -> None:
-    """Fit each method once, so that compilation is not part of any draw's time."""
+    """Fit each method once, so that no measured time includes compilation."""
     rows, labels = np.random.default_rng(0).standard_normal((200, 3)).astype(np.float32), np.arange(200) % 2
     for method in methods:
         phi = METHODS[method][1](pm.kernels.Gaussian(), 16, 0)
@@ -165,7 +165,7 @@ def _warm_up(methods: Sequence[str]) -> None:
 def _fit_ridge(
     phi: Any, seed: int, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray
 ) -> tuple[float, float, float]:
-    """Seconds, accuracy and error of a `KernelClassifier`; of plain ridge regression for `HalfPrecision`."""
+    """Return seconds, accuracy and error of a `KernelClassifier`, or of plain ridge regression for `HalfPrecision`."""
     start = time.perf_counter()
     if isinstance(phi, HalfPrecision):
         classes = np.unique(y)
@@ -173,7 +173,7 @@ def _fit_ridge(
         outputs = fit_predict(phi, X, one_hot, X_test, seed)
         seconds = time.perf_counter() - start
         error = np.square(outputs - (y_test[:, None] == classes)).mean()
-        # Squared errors for one-hot targets of two classes are a quarter of those for targets -1 and 1.
+        # For two classes, squared errors of one-hot targets are a quarter of those of targets -1 and 1.
         error *= 4.0 if len(classes) == 2 else 1.0
         return seconds, 100.0 * float(np.mean(classes[outputs.argmax(axis=1)] == y_test)), float(error)
     model = pm.KernelClassifier(phi, standardize=False, random_state=seed).fit(X, y)
@@ -187,12 +187,12 @@ def _fit_ridge(
 def _fit_gradients(
     loss: str, phi: Any, seed: int, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray
 ) -> tuple[float, float, float]:
-    """Seconds, accuracy and NaN of scikit-learn's `SGDClassifier`."""
+    """Return seconds and accuracy of scikit-learn's `SGDClassifier`, and NaN for the error."""
     from sklearn.linear_model import SGDClassifier
 
     start = time.perf_counter()
     Z = _dense(phi.fit_transform(X))
-    # Scale the rows to norm about 1, for all methods alike.
+    # Scale the rows to a root mean square norm of 1, for every method.
     scale = 1.0 / float(np.sqrt(np.mean(np.square(Z).sum(axis=1))))
     Z *= scale
     held = len(y) // 5
@@ -211,13 +211,13 @@ def _dense(Z: Any) -> np.ndarray:
 
 
 def summary(found: pd.DataFrame) -> pd.DataFrame:
-    """Means over draws, a row for each set, method, model and width."""
+    """Return means over draws, one row for each set, method, model and width."""
     groups = found.groupby(["dataset", "method", "model", "n_components"], sort=False, as_index=False)
     return groups[["bytes", "seconds", "accuracy", "error"]].mean()
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Measure the chosen sets: means at every width, a figure of each set and model, and the findings."""
+    """Measure the chosen sets, and make tables of means, a figure for each set and model, and findings."""
     methods, draws = options.chosen(METHODS), options.seeds(3)
     widths, names = options.widths or WIDTHS, options.sets or (*_SETS, *CONVERTED)
     asked: dict[str, Any] = {"widths": widths, "draws": draws, "most_rows": options.rows or _MOST_ROWS}
@@ -245,7 +245,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _findings(means: pd.DataFrame, dataset: str, model: str, n_rows: int, draws: int) -> Iterator[Finding]:
-    """Accuracies at the largest number of bytes, or just below, that all methods compared in the source reached."""
+    """Yield accuracies of methods in `_COMPARED`, at or just below the largest byte count that all of them reach."""
     compared = means[means["method"].isin(_COMPARED)]
     if "trf" not in set(compared["method"]):
         return
@@ -285,7 +285,7 @@ def _table(means: pd.DataFrame, dataset: str, model: str) -> ResultTable:
 
 
 def _figure(means: pd.DataFrame, title: str, path: Path) -> None:
-    """Test accuracy against bytes a row and against seconds, a line for each method."""
+    """Plot the test accuracy against bytes per row and against seconds, one line per method."""
     figure, (axes,) = panels(9.2, 4.8, 1, 2, sharey=True)
     for axis, (name, label) in zip(axes, (("bytes", "bytes a row"), ("seconds", "seconds")), strict=True):
         for method, style in styles(means["method"]).items():

@@ -1,12 +1,13 @@
-"""Test error of ridge regression along the regularisation: ternary features beside the features they replace.
+"""Test error of ridge regression against the regularisation: ternary features and the features they replace.
 
 Ali, Liao, Couillet (2022), *Random matrices in service of ML footprint: ternary random features with no performance
 loss*, Figures 3 and 5 to 9: 1,024 training and 512 test rows of two classes, from a Gaussian mixture in 512
 dimensions and from MNIST 7 and 9; the exact Gaussian kernel, Fourier features and ternary features of five
 sparsities, at the published numbers of features.
 
-What differs: of MNIST's columns the 512 of largest variance are used (the source does not state its choice), centred,
-with rows scaled to one norm; a mixture of ternary functions, which is not in the source, is added.
+What differs: the 512 columns of MNIST with the largest variance are used; the source does not state which columns it
+uses. The columns are centred, and all rows are scaled to the same norm. A mixture of ternary functions is added, which
+is not in the source.
 """
 
 from __future__ import annotations
@@ -28,32 +29,32 @@ from phimap.bench.experiment import Finding, Report, ResultTable, measured
 from phimap.bench.figures import finish, panels
 from phimap.bench.options import BenchOptions
 
-#: Multiples of the identity that are added to the Gram matrix of the centred features.
+#: Values added to the diagonal of the Gram matrix of the centred features.
 REGULARISATION = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 SPARSITIES = (0.1, 0.3, 0.5, 0.7, 0.9)
-#: Published numbers of features by set, and the figure of each.
+#: Published numbers of features by set, with the number of the figure for each.
 FIGURES = {
     "mixture": {512: 5, 4096: 6, 10_000: 7},
     "MNIST 7-9": {512: 8, 10_000: 9, 50_000: 3},
 }
-#: The exact kernel, and the features that ternary features replace.
+#: Names of the exact kernel, and of the features that ternary features replace.
 KERNEL, FOURIER = "kernel", "rff"
 _MIXTURE = "trf-mixture 0.5"
 _ROWS, _TEST_ROWS, _COLUMNS = 1024, 512, 512
-# Squared norm of the rows, at which d0 of the Gaussian kernel is 0.39, as in Figure 3.
+# Squared norm of the rows. At this norm, d0 of the Gaussian kernel is 0.39, as in Figure 3.
 _TAU = 1.34
 
 
 @dataclass(frozen=True)
 class TwoClasses:
-    """All rows, with labels -1 and 1; each draw takes some of them.
+    """All rows of a set of two classes, with labels -1 and 1. Each draw takes a subset of the rows.
 
     Attributes
     ----------
     name : str
     X, y : ndarray
     scaled : bool
-        Whether norms already concentrate, as Theorem 1 requires; other rows are centred and scaled to one norm.
+        Whether the norms already concentrate, as Theorem 1 requires. If not, rows are centred and scaled to one norm.
     """
 
     name: str
@@ -63,28 +64,29 @@ class TwoClasses:
 
 
 def mixture(seed: int = 0) -> TwoClasses:
-    """Rows of the source's Gaussian mixture: means ``4 e_a``, covariances ``(1 + 4 (a - 1) / sqrt(p)) I``."""
+    """Draw the source's Gaussian mixture, with means ``4 e_a``, covariances ``(1 + 4 (a - 1) / sqrt(p)) I``."""
     law = pm.theory.GaussianMixture(4 * np.eye(2, _COLUMNS), 1 + 4 * np.arange(2) / _COLUMNS**0.5)
     X, labels = law.sample(8 * (_ROWS + _TEST_ROWS), random_state=seed)
     return TwoClasses("mixture", X, np.where(labels == labels.max(), 1.0, -1.0), scaled=True)
 
 
 def of_classes(name: str, X: np.ndarray, y: np.ndarray, first: int, second: int) -> TwoClasses:
-    """The rows of two classes."""
+    """Return the rows of two classes, labelled -1 (`first`) and 1 (`second`)."""
     kept = np.isin(y, (first, second))
     return TwoClasses(name, X[kept], np.where(y[kept] == second, 1.0, -1.0))
 
 
 def run(data: TwoClasses, widths: Sequence[int], *, draws: Sequence[int] = range(5)) -> Iterator[dict[str, Any]]:
-    """Ridge regression with the exact kernel and on the features of each method; a seed also draws its rows.
+    """Fit ridge regression with the exact kernel and on the features of each method; each seed also draws rows.
 
-    `error` is the mean squared error against labels -1 and 1 on the test rows, `wrong` the share of test rows with the
-    wrong sign. `bytes` is the size of the features of one row, or of a row of the kernel matrix. `seconds` is the time
-    of drawing the map, mapping all rows, and their inner products, the same at every regularisation.
+    `error` is the mean squared error against labels -1 and 1 on the test rows. `wrong` is the share of test rows for
+    which the sign of the output is wrong. `bytes` is the size of the features of one row, or of a row of the kernel
+    matrix. `seconds` is the time of drawing the map, mapping all rows, and forming inner products; it is the same at
+    every regularisation.
     """
     rows = np.random.default_rng(0).standard_normal((32, 16)) * (_TAU / 16) ** 0.5
     for phi in _maps(64).values():
-        # The first use of a map compiles, which should not be part of any draw's time.
+        # The first use of a map compiles code, which no measured time should include.
         _products(phi, rows[:16], rows[16:])
     for draw in draws:
         order = np.random.default_rng(draw).permutation(len(data.X))[: _ROWS + _TEST_ROWS]
@@ -109,7 +111,7 @@ def run(data: TwoClasses, widths: Sequence[int], *, draws: Sequence[int] = range
 
 
 def _maps(n_components: int) -> dict[str, Any]:
-    """The compared maps, by name."""
+    """Return the compared maps by name."""
     kernel = pm.kernels.Gaussian()
     maps: dict[str, Any] = {FOURIER: pm.FourierFeatures(kernel, n_components, projection="gaussian")}
     for sparsity in SPARSITIES:
@@ -118,24 +120,24 @@ def _maps(n_components: int) -> dict[str, Any]:
     return maps
 
 
-#: Number of measurements of a draw at one width: every method at every regularisation.
+#: Number of measurements for one draw and one width: every method at every regularisation.
 STEPS = (1 + len(_maps(1))) * len(REGULARISATION)
 
 
 def _products(phi: Any, X: np.ndarray, X_test: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Inner products (n, n) and (n_test, n) of the features in float32, and the bytes of the features of one row."""
+    """Return inner products (n, n) and (n_test, n) of features in float32, and the bytes of one row's features."""
     Z, Z_test = phi.fit_transform(X.astype(np.float32)), phi.transform(X_test.astype(np.float32))
     K, K_test = (Z.gram(), Z_test.gram(Z)) if isinstance(Z, pm.PackedArray) else (Z @ Z.T, Z_test @ Z.T)
     return K, K_test, Z.nbytes / len(X)
 
 
 def _path(K: np.ndarray, K_test: np.ndarray, y: np.ndarray, y_test: np.ndarray) -> Iterator[dict[str, float]]:
-    """Squared error and share of wrong signs at every regularisation, for centred features."""
+    """Yield the squared error and the share of wrong signs for centred features at every regularisation."""
     means, mean = K.mean(axis=0), K.mean()
     values, vectors = np.linalg.eigh(K - means - means[:, None] + mean)
     weights = vectors.T @ (y - y.mean())
     projected = (K_test - K_test.mean(axis=1, keepdims=True) - means + mean) @ vectors
-    # Omit the constant vector, whose eigenvalue is 0 after centring.
+    # Omit eigenvectors with an eigenvalue of about 0, such as the constant vector after centring.
     kept = values > len(y) * np.finfo(np.float32).eps * values[-1]
     for regularisation in REGULARISATION:
         outputs = y.mean() + projected[:, kept] @ (weights[kept] / (values[kept] + regularisation))
@@ -144,7 +146,7 @@ def _path(K: np.ndarray, K_test: np.ndarray, y: np.ndarray, y_test: np.ndarray) 
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Measure the chosen sets, at the published or chosen widths: tables, figures and findings."""
+    """Measure the chosen sets at the chosen widths, by default the published ones."""
     draws, names = options.seeds(5), options.sets or tuple(FIGURES)
     for name in names:
         if name not in (*FIGURES, "digits"):
@@ -178,7 +180,7 @@ def _load(name: str, options: BenchOptions) -> TwoClasses:
 
 
 def _finding(found: pd.DataFrame, dataset: str, width: int) -> Finding:
-    """The smallest error along the regularisation, of the exact kernel, of Fourier features, and of all sparsities."""
+    """Return the least errors over all regularisations: exact kernel, Fourier features, range over sparsities."""
     least, draws = means(found).min(axis=1), found["seed"].nunique()
     ternary = least[[f"trf {sparsity}" for sparsity in SPARSITIES]]
     figure = FIGURES.get(dataset, {}).get(width)
@@ -193,7 +195,7 @@ def _finding(found: pd.DataFrame, dataset: str, width: int) -> Finding:
 
 
 def _table(found: pd.DataFrame, dataset: str, width: int) -> ResultTable:
-    """Mean errors, a line for each method, a column for each regularisation, the smallest error, and mean costs."""
+    """Return a table with a line for each method: mean error at each regularisation, least error, mean costs."""
     paths = means(found)
     frame = paths.rename(columns="{:g}".format).assign(least=paths.min(axis=1))
     formats = dict.fromkeys(frame, ".4f") | {"bytes": ".0f", "seconds": ".2f"}
@@ -203,12 +205,12 @@ def _table(found: pd.DataFrame, dataset: str, width: int) -> ResultTable:
 
 
 def means(found: pd.DataFrame) -> pd.DataFrame:
-    """Mean squared error over the draws, a row for each method, a column for each regularisation."""
+    """Return squared errors averaged over draws, with a row for each method and a column for each regularisation."""
     return found.pivot_table(index="method", columns="regularisation", values="error", sort=False).sort_index(axis=1)
 
 
 def _figure(found: pd.DataFrame, title: str, path: Path) -> None:
-    """Squared test error along the regularisation, a line for each method; 0 is left of the smallest positive value."""
+    """Plot the squared test error against the regularisation, one line per method, on an axis that includes 0."""
     drawn, ((axis,),) = panels(6.4, 4.8)
     for number, (method, errors) in enumerate(means(found).iterrows()):
         style: dict[str, Any] = {"color": "k", "linewidth": 2} if method == KERNEL else {"color": f"C{number - 1}"}

@@ -1,14 +1,14 @@
-"""Tangent kernels of other activations: error of the maps, and the kernel beside gradients of finite networks.
+"""Tangent kernels of other activations: errors of the maps, and of gradients of finite networks.
 
 Zandieh, Han, Avron, Shoham, Kim, Shin (2021), *Scaling neural tangent kernels via sketching and random features*,
 Equations 18 to 20: the recursion of the tangent kernel for any activation, with its dual functions. The publication
-has no experiment on activations other than the ReLU. Here: relative Frobenius errors of `NTKFeatures` and `NTKSketch`
-on rows of norm 1, and of the mean gradient kernel of finite networks, whose error decreases with the width and the
-number of networks.
+does not test activations other than the ReLU. This experiment measures relative Frobenius errors on rows of norm 1:
+those of `NTKFeatures` and `NTKSketch`, and those of the mean gradient kernel of finite networks. The latter decrease
+with the width and the number of networks.
 
-The default is 1,000 rows, 8,192 features and one draw; and 20 networks of width 1,024 on 8 of the rows. ``--kernels``
-names the activations, ``--features`` the widths of maps and networks: ``--methods networks --features 8192`` takes
-minutes an activation and about 2 GB.
+The default for maps is 1,000 rows, 8,192 features and one draw. The default for networks is 20 networks of width 1,024
+on 8 of the rows. ``--kernels`` names the activations, and ``--features`` the widths of maps and networks.
+``--methods networks --features 8192`` takes minutes per activation and about 2 GB.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ METHODS = (*MAPS, "networks")
 WIDTH, ROWS, DRAWS = 8192, 1000, 1
 NETWORK_WIDTH, NETWORK_ROWS, NETWORKS = 1024, 8, 20
 PAPER = "Zandieh et al. (2021)"
-# Step of central differences for slopes, whose error is below the rounding of float32.
+# Step of the central differences for slopes; their error is below the rounding of float32.
 _STEP = 1e-4
 
 
 def network_kernel(X: np.ndarray, depth: int, activation: str, width: int, seeds: Sequence[int]) -> np.ndarray:
-    """Mean gradient inner products (n, n) of networks ``v . h_L``, ``h_l = (c / width)^(1/2) sigma(W_l h_(l-1))``.
+    """Mean gradient kernel (n, n) of networks ``v . h_L`` with ``h_l = (c / width)^(1/2) sigma(W_l h_(l-1))``.
 
-    All entries of v and W_l are independent standard Gaussians, and the gradient is with respect to all of them.
-    Products are in float32, sums over networks in float64.
+    All entries of v and W_l are independent standard Gaussians, and the gradient is with respect to all entries.
+    Products are formed in float32, and sums over networks in float64.
     """
     gain = (tangent_layer(activation).gain / width) ** 0.5
     total = np.zeros((len(X), len(X)))
@@ -85,8 +85,8 @@ def run(
     """Measure the methods on random rows of a set, divided by their norms; `networks` are the seeds of the networks.
 
     `width` is the number of features of a map, or of units in each layer of a network. `draws` is the number of
-    networks in the mean, 1 for maps. `error` is the relative Frobenius error. `ratio` is the least-squares factor
-    between the estimate and the exact kernel, 1 if the scale is unbiased.
+    networks in the mean, 1 for maps. `error` is the relative Frobenius error. `ratio` is the factor by which the exact
+    kernel must be multiplied to be closest to the estimate, 1 if the scale is unbiased.
     """
     rows = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))[:n_rows]], False).astype(np.float64)
     for activation in activations:
@@ -120,7 +120,7 @@ def run(
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """A table of errors and ratios, and a finding for each line."""
+    """Return a table of errors and ratios, and a finding for each line of the table."""
     activations = list(options.kernels or ACTIVATIONS)
     for activation in activations:
         tangent_layer(activation)

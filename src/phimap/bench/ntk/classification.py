@@ -2,18 +2,18 @@
 
 Han, Avron, Shoham, Kim, Shin (2021), *Random features for the neural tangent kernel*, Section 5.2 and Table 1: on each
 set, hyper-parameters are chosen on the collection's tuning partition, and the accuracy is the mean over its four test
-splits. Kernels and features are used by support vector machines; the number of features is tuned as well, 10 to 100
-for at most 600 rows and 20 to 200 for more. P90 and P95 are the shares of sets on which a method reaches 90 and 95 %
-of the best method's accuracy, PMA is its mean share of the best accuracy. ``"default"`` is
-`phimap.KernelClassifier` with default settings, which makes its choices on the training rows of each split.
-``"network"`` is scikit-learn's perceptron with the publication's depths and widths.
+splits. Kernels and features are used by support vector machines; the number of features is tuned as well, 10 to 100 for
+at most 600 rows and 20 to 200 for more. P90 and P95 are the shares of sets on which a method reaches 90 and 95 % of the
+best method's accuracy, PMA is its mean share of the best accuracy. ``"default"`` is `phimap.KernelClassifier` with
+default settings, which chooses hyper-parameters on the training rows of each split. ``"network"`` is scikit-learn's
+perceptron with the publication's depths and widths.
 
-The publication has 90 sets of at most 5,000 rows: ``--rows 5000``; the default is the sets of at most 300 rows.
+The publication has 90 sets of at most 5,000 rows (``--rows 5000``). The default is all sets of at most 300 rows.
 
-What differs: only every third of the publication's powers of two is tried as a cost. The length scale of the Gaussian
-kernel is chosen among multiples of the median distance, and the degree of the polynomial kernel among 1 to 3; the
-publication does not state its choices. The network has a fixed initial step size in place of a cosine schedule, and is
-fitted only if it is named.
+What differs: only every third power of two in the publication's grid of costs is tried. The length scale of the
+Gaussian kernel is chosen among multiples of the median distance, and the degree of the polynomial kernel among 1 to 3;
+the publication does not state its choices. The network has a fixed initial step size instead of a cosine schedule, and
+is fitted only if ``--methods`` names it.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from phimap.kernels import NTK, Gaussian, Polynomial
 from phimap.learn.search.families import median_length_scale
 
 DEPTHS = (1, 2, 3, 4, 5)
-#: Costs of support vector machines; the publication uses every power from 2^-19 to 2^20.
+#: Costs of support vector machines; the publication uses every power of two from 2^-19 to 2^20.
 COSTS = tuple(2.0**power for power in range(-19, 21, 3))
 #: Length scales of the Gaussian kernel, in multiples of the median distance.
 LENGTH_SCALES = (0.5, 1.0, 2.0)
 DEGREES = (1, 2, 3)
-#: Sizes of ensembles, and widths of networks.
+#: Numbers of trees of ensembles, and widths of networks.
 ENSEMBLES, NETWORK_WIDTHS = (50, 100, 200, 500), (64, 128, 256, 512, 1024, 2048)
 CLASSIFIERS = ("adaboost", "forest", "neighbours", "network")
 KERNELS = ("polynomial", "rbf", "rff", "ntk")
 CHOSEN = ("adaboost", "forest", "neighbours", *KERNELS, "published-countsketch", "published-gibbs", "features")
-#: Published accuracies on 90 sets, in percent: mean, its 95 % interval, P90, P95, PMA.
+#: Published results on 90 sets by method, in percent: mean accuracy, half of its 95 % interval, P90, P95, PMA.
 PUBLISHED = {
     "adaboost": (76.32, 3.56, 66.67, 37.78, 89.44),
     "forest": (77.46, 3.75, 79.31, 57.47, 90.84),
@@ -79,11 +79,12 @@ _NAMES = {
     "default": "our KernelClassifier with defaults",
 }
 _SCALE_ROWS = 1000
-# Default for the largest number of rows of a set; tuned fits of larger sets take minutes.
+# Default maximum number of rows of a set, because tuned fits to larger sets take minutes.
 _MOST_ROWS = 300
-# For up to this many rows the numbers of features are the tenths of 100, for more rows the tenths of 200.
+# Maximum number of rows of a set for which 10, 20, ..., 100 features are tried; larger sets have twice as many.
 _FEW_ROWS = 600
-# Iterations of a support vector machine, or ten a row: with a large cost and overlapping classes it may not converge.
+# Maximum number of iterations of a support vector machine, or ten per row if that is more. The limit is needed because
+# a machine with a large cost may not converge on overlapping classes.
 _MOST_STEPS = 10_000
 
 
@@ -97,10 +98,10 @@ def run(
 ) -> Iterator[dict[str, Any]]:
     """Tune and test every method on one set.
 
-    Methods are ``"default"``, those of `CLASSIFIERS` and `KERNELS`, and keys of `phimap.bench.ntk.methods.METHODS`.
-    Networks and tangent kernels are tuned over `depths`, features also over `widths`; None takes the widths of the
-    publication. `choice` describes the hyper-parameters chosen, empty for the default classifier; `validation` and
-    `accuracy` are accuracies on the tuning partition and over the four test splits, in percent.
+    Methods are ``"default"``, members of `CLASSIFIERS` and `KERNELS`, and keys of `phimap.bench.ntk.methods.METHODS`.
+    Networks and tangent kernels are tuned over `depths`, and features also over `widths`; None means the widths of the
+    publication. `choice` describes the chosen hyper-parameters; it is empty for the default classifier. `validation` is
+    the accuracy on the tuning partition and `accuracy` the mean over the four test splits, both in percent.
     """
     widths = widths or [part * (10 if len(data.X) <= _FEW_ROWS else 20) for part in range(1, 11)]
     for method in methods:
@@ -113,10 +114,11 @@ def run(
             if inputs is settled:
                 continue
             accuracy = _accuracy(model, inputs, data.y, ~data.validation, data.validation)
-            # If no multiplier is at its bound, a larger cost has the same solution, so larger costs are skipped.
+            # If no multiplier is at its bound, the solution is the same for all larger costs, which are therefore
+            # skipped.
             if isinstance(model, SVC) and np.abs(np.asarray(model.dual_coef_)).max() < model.C:
                 settled = inputs
-            # The first of equals is taken, which is the most regularised one.
+            # Among equally accurate candidates, keep the first, which is the most regularised.
             if accuracy > best:
                 best, chosen = accuracy, (choice, model, inputs)
         if chosen is None:
@@ -132,7 +134,7 @@ def _row(data: Partitioned, method: str, choice: str, validation: float, accurac
 
 
 def _default(data: Partitioned, seed: int) -> dict[str, Any]:
-    """The classifier with default settings, fitted again for every split."""
+    """Return the accuracies of the classifier with default settings, which is fitted anew for every split."""
 
     def accuracy(held: np.ndarray) -> float:
         model = pm.KernelClassifier(random_state=seed).fit(data.X[~held], data.y[~held])
@@ -145,7 +147,7 @@ def _default(data: Partitioned, seed: int) -> dict[str, Any]:
 def _candidates(
     method: str, data: Partitioned, depths: Sequence[int], widths: Sequence[int], seed: int
 ) -> Iterator[tuple[str, Any, np.ndarray]]:
-    """The candidates of a method: description, classifier, and its inputs, rows or the kernel matrix (n, n)."""
+    """Yield the candidates of a method: description, classifier, and inputs (rows, or a kernel matrix (n, n))."""
     if method in CLASSIFIERS:
         yield from ((choice, model, data.X) for choice, model in _classifiers(method, len(data.X), depths, seed))
         return
@@ -157,7 +159,7 @@ def _candidates(
 
 def _classifiers(method: str, n_rows: int, depths: Sequence[int], seed: int) -> Iterator[tuple[str, Any]]:
     if method == "neighbours":
-        # On the tuning partition, half of the rows are training rows.
+        # The tuning partition trains on half of the rows; k is at most half of these training rows.
         yield from ((f"k = {k}", KNeighborsClassifier(k)) for k in range(1, min(20, n_rows // 4) + 1))
     elif method == "network":
         for depth, width in product(depths, NETWORK_WIDTHS):
@@ -171,7 +173,7 @@ def _classifiers(method: str, n_rows: int, depths: Sequence[int], seed: int) -> 
 def _matrices(
     method: str, X: np.ndarray, depths: Sequence[int], widths: Sequence[int], seed: int
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Kernel matrices (n, n) of all rows, exact or from features; neither depends on labels."""
+    """Yield kernel matrices (n, n) of all rows, exact or from features. They do not depend on labels."""
     scales = [multiple * median_length_scale(X[:_SCALE_ROWS]) for multiple in LENGTH_SCALES]
     if method == "rbf":
         yield from ((f"length scale {scale:.3g}", Gaussian(scale)(X)) for scale in scales)
@@ -198,7 +200,7 @@ def _matrices(
 
 
 def _accuracy(model: Any, inputs: np.ndarray, y: np.ndarray, train: np.ndarray, held: np.ndarray) -> float:
-    """Accuracy in percent on the rows `held` after a fit to the rows `train`."""
+    """Return the accuracy in percent on the rows `held` after a fit to the rows `train`."""
     pairwise = isinstance(model, SVC)
     columns = train if pairwise else slice(None)
     with warnings.catch_warnings():
@@ -208,7 +210,7 @@ def _accuracy(model: Any, inputs: np.ndarray, y: np.ndarray, train: np.ndarray, 
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Tune and test the chosen methods: the table of the paper, ours and the published one."""
+    """Tune and test the chosen methods, and make the table of the paper, ours and the published one."""
     methods = options.chosen(("default", *CLASSIFIERS, *KERNELS, *MAPS)) if options.methods else list(CHOSEN)
     names, most = list(options.sets) if options.sets else None, options.rows or _MOST_ROWS
     loaded = load_collection(options.data, names, most)
@@ -243,7 +245,7 @@ _FIGURES = ["accuracy", "half", "P90", "P95", "PMA"]
 
 
 def figures(found: pd.DataFrame) -> pd.DataFrame:
-    """Mean accuracy, half of its 95 % interval, P90, P95 and PMA in percent, a row for each method."""
+    """Return mean accuracy, half of its 95 % interval, P90, P95 and PMA in percent, one row for each method."""
     table = found.pivot_table(index="dataset", columns="method", values="accuracy", sort=False)
     shares = table.div(table.max(axis=1), axis=0)
     half = 1.96 * table.sem() if len(table) > 1 else 0.0 * table.mean()
@@ -252,7 +254,7 @@ def figures(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cells(shares: pd.DataFrame) -> pd.DataFrame:
-    """The figures as text, the interval beside the mean."""
+    """Format the values as text, and join the interval to the mean."""
     cells = shares.map("{:.2f}".format)
     return cells.assign(accuracy=cells["accuracy"] + " ± " + cells["half"]).drop(columns="half")
 

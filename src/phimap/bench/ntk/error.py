@@ -2,10 +2,10 @@
 
 Han, Avron, Shoham, Kim, Shin (2021), *Random features for the neural tangent kernel*, Section 5.1 and Figure 2: mean
 squared error of the entries of the kernel matrix of MNIST rows, for gradient features, explicit tensor features and
-sketched features. The latter are averaged over nine shares of the sketch in the width, m_cs / m = 0.1, ..., 0.9
-(``"shares"``). The relative Frobenius error is also reported, on rows of norm 1 and on centred rows.
+sketched features. Errors of sketched features are averaged over nine shares of the sketch in the width, m_cs / m = 0.1,
+..., 0.9 (method ``"shares"``). The relative Frobenius error is also reported, and all errors also on centred rows.
 
-The publication has 10,000 rows and up to 655,360 features: ``--rows 10000``; the default is 1,000 rows, and 1,024 and
+The publication has 10,000 rows (``--rows 10000``) and up to 655,360 features. The default is 1,000 rows, and 1,024 and
 4,096 features.
 """
 
@@ -35,12 +35,12 @@ ERROR_ROWS = 1000
 #: Shares of the sketch in the width, over which the publication averages.
 SHARES = tuple(part / 10 for part in range(1, 10))
 CHOSEN = ("gradient", "tensor", "shares", "features", "sketch")
-#: Figure 2 is a plot without numbers.
+#: Published result, in words because Figure 2 is a plot without numbers.
 PUBLISHED = "sketched ones least, gradient features most (a plot)"
 _NAMES = {"gradient": "gradient features", "tensor": "explicit products", "shares": "sketched, mean over m_cs / m"}
-#: Relative errors of the authors' code with 8,192 features on rows of MNIST of norm 1, by depth, measured by us.
+#: Relative errors by depth that we measured with the authors' code, for 8,192 features and rows of MNIST of norm 1.
 AUTHORS = {1: "0.033 to 0.048", 3: "0.058 to 0.062"}
-# Largest number of rows among which data-dependent maps choose their landmarks.
+# Maximum number of rows to which maps are fitted; data-dependent maps choose their landmarks among them.
 _FIT_ROWS = 20_000
 
 
@@ -57,12 +57,12 @@ def run(
 ) -> Iterator[dict[str, Any]]:
     """Measure the methods, keys of `METHODS` or ``"shares"``, on one set of rows.
 
-    The first seed of `draws` permutes the rows; the error is measured on the first `n_rows` of them, for all draws.
-    `name` is the name of the set; if `centred`, the mean of the rows is subtracted first. Widths that a method does not
-    support are left out. `width` is the requested number of features, `n_components` the number the method makes;
-    `share` is the share of the sketch in the width, None except for ``"shares"``. `error` is the relative Frobenius
-    error and `mse` the mean squared error of the entries; `fit_seconds` is the time of drawing the map, `seconds` that
-    of mapping the rows of the error.
+    The first seed of `draws` permutes the rows. All draws measure the error on the first `n_rows` of the permuted rows.
+    `name` is the name of the set. If `centred`, the mean of the rows is subtracted first. Widths that a method does not
+    support are left out. `width` is the requested number of features, and `n_components` the number that the method
+    makes. `share` is the share of the sketch in the width, None except for ``"shares"``. `error` is the relative
+    Frobenius error, and `mse` the mean squared error of the entries. `fit_seconds` is the time of drawing the map, and
+    `seconds` the time of mapping the rows on which the error is measured.
     """
     X = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))], centred)
     rows = X[:n_rows]
@@ -104,7 +104,7 @@ def run(
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Measure the chosen sets, plain and centred: tables of the relative and of the mean squared error."""
+    """Measure the chosen sets, plain and centred, and make tables of the relative and the mean squared error."""
     draws, methods = options.seeds(2), options.chosen((*METHODS, "shares")) if options.methods else list(CHOSEN)
     depths, widths = options.depths or DEPTHS, options.widths or WIDTHS
     asked: dict[str, Any] = {"depths": depths, "widths": widths, "draws": draws}
@@ -125,7 +125,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _shares_table(found: pd.DataFrame, dataset: str) -> ResultTable:
-    """Mean squared error by the share of the sketch, for every depth and width."""
+    """Return the table of mean squared error by share of the sketch, for every depth and width."""
     frame = spread(found, ["depth", "width"], "share", "mse", head="{:g}")
     head = [f"depth {depth}, {width:,} features" for depth, width in zip(frame["depth"], frame["width"], strict=True)]
     frame = frame.drop(columns=["depth", "width"])
@@ -135,7 +135,7 @@ def _shares_table(found: pd.DataFrame, dataset: str) -> ResultTable:
 
 
 def _findings(found: pd.DataFrame, dataset: str, n_rows: int) -> Iterator[Finding]:
-    """Mean squared errors of the methods of Figure 2, and of ours, for every depth at the largest width."""
+    """Yield the mean squared errors of all methods for every depth at the largest width."""
     for depth, of_depth in found.groupby("depth", sort=False):
         width = of_depth["width"].max()
         errors = of_depth[of_depth["width"] == width].groupby("method", sort=False)["mse"].mean()
@@ -151,7 +151,7 @@ def _findings(found: pd.DataFrame, dataset: str, n_rows: int) -> Iterator[Findin
 
 
 def _figure(dataset: str, found: pd.DataFrame, path: Path) -> None:
-    """Mean squared error against the width, a panel for each depth, as in Figure 2."""
+    """Plot the mean squared error against the width as in Figure 2, one panel for each depth."""
     depths = found.groupby("depth")
     methods = {method: f"C{number}" for number, method in enumerate(dict.fromkeys(found["method"]))}
     figure, (axes,) = panels(max(6.4, 3.6 * len(depths)), 4.2, 1, len(depths), sharey=True)

@@ -1,9 +1,9 @@
-"""The normalised function of the neural tangent kernel, depth by depth, and its polynomial of degree 8.
+"""The normalised function of the neural tangent kernel at several depths, and its polynomial of degree 8.
 
 Zandieh, Han, Avron, Shoham, Kim, Shin (2021), *Scaling neural tangent kernels via sketching and random features*,
-Section 2, Figure 1 and Remark 1: the tangent kernel of rectified units is ``|x||y| K_L(a)`` in the cosine ``a``. The
-left panel shows ``K_L(a) / (L + 1)`` for L = 2, 4, 8, 16, 32, the right panel the polynomial of degree 8 for L = 3.
-Nothing is random, and all sizes are those of the publication.
+Section 2, Figure 1 and Remark 1: the tangent kernel of rectified units is ``|x||y| K_L(a)``, where ``a`` is the cosine
+between x and y. The left panel shows ``K_L(a) / (L + 1)`` for L = 2, 4, 8, 16, 32, the right panel the polynomial of
+degree 8 for L = 3. Nothing is random, and all sizes are those of the publication.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from phimap.kernels.expansion import fitted_coefficients
 DEPTHS = (2, 4, 8, 16, 32)
 FITTED_DEPTH, DEGREE = 3, 8
 COSINES = np.linspace(-1.0, 1.0, 2001)
-#: Section 2: "a nearly constant value of roughly 0.3 (L + 1) on the interval [-1, 1 - O(1 / L)]".
+#: Level of the function according to Section 2: "a nearly constant value of roughly 0.3 (L + 1) on the interval [-1, 1
+#: - O(1 / L)]".
 KNEE = 0.3
 
 
@@ -39,7 +40,8 @@ def measure(depth: int) -> dict[str, Any]:
 def fit_errors() -> tuple[float, float]:
     """Root mean square and largest error of the polynomial over [-1, 1], in units of K(1) = L + 1.
 
-    It is the polynomial of `phimap.NTKSketch`: least squares over Chebyshev nodes with nonnegative coefficients.
+    The polynomial is that of `phimap.NTKSketch`, fitted by least squares at Chebyshev nodes with nonnegative
+    coefficients.
     """
     kappa = NTK(FITTED_DEPTH).kappa
     polynomial = np.polynomial.polynomial.polyval(COSINES, fitted_coefficients(kappa, DEGREE))
@@ -48,7 +50,7 @@ def fit_errors() -> tuple[float, float]:
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Tables of both panels of the figure, and the figure."""
+    """Return tables of both panels of the figure, and the figure."""
     depths = options.depths or DEPTHS
     found = pd.DataFrame([measure(depth) for depth in depths])
     rms, largest = fit_errors()

@@ -1,19 +1,20 @@
-"""Accuracy with five labels of each class, on embeddings from a network that was trained on other data.
+"""Accuracy with five labels per class, on embeddings from a network that was trained on other data.
 
 Han, Avron, Shoham, Kim, Shin (2021), *Random features for the neural tangent kernel*, Appendix D, Table 3 and Figure 4:
 rows are embeddings of images, of dimension 512, from the last layer but one of a pretrained ResNet18. Five random
 training rows of each class have labels; the accuracy is that on all test rows. Random features of depth 2 with 4,000
-components are divided by their norms and used by a linear classifier; kernels are used by support vector machines;
-five other classifiers are compared. As in the source, each method has the setting with the best mean accuracy over
-all draws, on the test rows.
+components are divided by their norms and used by a linear classifier; kernels are used by support vector machines; five
+other classifiers are compared. As in the source, the setting of each method is the one with the best mean test accuracy
+over all draws.
 
-Embeddings are read from `embeddings.npz`, which users make with their own network, as the library has none. Without
-the file, the pixels of digits are used (``--sets MNIST``: those of MNIST), for which no figures are published.
+Embeddings are read from `embeddings.npz`. Users make this file with their own network, because the library does not
+contain one. Without the file, the pixels of digits are used (with ``--sets MNIST``, the pixels of MNIST), for which the
+publication does not state accuracies.
 
-What differs: ten draws of the training rows for every set, where the publication has 50 for CIFAR-10 and VOC07
-(``--repeats 50``). At most 10,000 test rows are used, the first ones (``--rows`` changes this). Linear classifiers are
-logistic regressions with a penalty from a grid, fitted to convergence, in place of 500 epochs of stochastic gradients
-at 12 settings. The sketch has half of the width, where the publication tunes its share.
+What differs: the training rows are drawn ten times for every set, while the publication has 50 draws for CIFAR-10 and
+VOC07 (``--repeats 50``). Only the first 10,000 test rows are used (``--rows`` changes this). Linear classifiers are
+logistic regressions with a penalty from a grid, fitted to convergence, instead of 500 epochs of stochastic gradients at
+12 settings. The sketch has half of the width, while the publication tunes its share.
 """
 
 from __future__ import annotations
@@ -47,13 +48,13 @@ from phimap.kernels import NTK, Gaussian
 
 FILE = "embeddings.npz"
 DEPTH, SHOTS, WIDTH, MOST_ROWS = 2, 5, 4000, 10_000
-#: Penalties of logistic regression, and costs of support vector machines, on features of norm 1 and kernels whose
-#: diagonal is of order 1.
+#: Values of C for logistic regression and support vector machines, for features of norm 1 and kernels whose diagonal is
+#: of order 1.
 COSTS = tuple(10.0**power for power in range(-2, 5))
 ENSEMBLES, NEIGHBOURS = (50, 100, 200, 500), (1, 2, 3, 5, 10)
 RANDOM = ("rff", "published-countsketch", "published-gibbs", "features")
 METHODS = ("linear", "neighbours", "adaboost", "forest", "linear-svm", "rbf", "ntk", *RANDOM)
-#: Table 3, mean accuracies in percent, in the order of the sets.
+#: Sets of Table 3, and mean accuracies in percent by method, in the order of the sets.
 PUBLISHED_SETS = ("CIFAR-10", "CIFAR-100", "VOC07", "Caltech-101", "CUB-200", "Dog-120", "Flower-102", "Food-101")
 PUBLISHED = {
     "linear": (59.97, 37.61, 59.91, 82.41, 37.92, 66.09, 73.56, 29.04),
@@ -70,12 +71,12 @@ PUBLISHED = {
 
 
 def load_embeddings(folder: Any, names: Sequence[str] | None, seed: int) -> list[Dataset]:
-    """The named sets, rows in float32, from the file of embeddings or `SETS`; by default all in the file, else digits.
+    """Load the named sets, from `SETS` or the file of embeddings; by default all sets in the file, or else digits.
 
     Raises
     ------
     DataError
-        If a set of the file is named and the file does not exist, or does not hold the set.
+        If a named set is not in `SETS`, and the file does not exist or does not hold the set.
     """
     known = [name for name in names or () if name not in SETS]
     found = [load(name, folder, seed) for name in names or () if name in SETS]
@@ -104,10 +105,10 @@ def run(
     draws: Sequence[int] = range(10),
     most_rows: int = MOST_ROWS,
 ) -> Iterator[dict[str, Any]]:
-    """Fit every setting of every method to `SHOTS` rows of each class, drawn by the seeds `draws`.
+    """Fit every setting of every method to `SHOTS` rows of each class, which are drawn with the seeds `draws`.
 
-    Methods are those of `METHODS`; random features have each of the `widths`, and `width` is 0 for other methods.
-    `n_rows` is the number of labelled rows; `accuracy` is the accuracy on the test rows in percent.
+    Methods are members of `METHODS`. Random features are made with each of the `widths`; `width` is 0 for other
+    methods. `n_rows` is the number of labelled rows; `accuracy` is the accuracy on the test rows in percent.
     """
     X_test, y_test = data.X_test[:most_rows], data.y_test[:most_rows]
     for draw in draws:
@@ -137,14 +138,15 @@ def run(
 def _prepared(
     method: str, X: np.ndarray, X_test: np.ndarray, depth: int, width: int, seed: int
 ) -> tuple[tuple[np.ndarray, np.ndarray], Iterator[tuple[str, Any]]]:
-    """The training and test inputs of a method, and its settings with a classifier for each."""
+    """Return the training and test inputs of a method, and its settings, each with a classifier."""
     if method in RANDOM:
         phi = make_pipeline(_feature_map(method, X, depth, width, seed), Normalizer())
         return (np.asarray(phi.fit_transform(X)), np.asarray(phi.transform(X_test))), _each(
             LogisticRegression, COSTS, max_iter=1000
         )
     if method in ("rbf", "ntk"):
-        # The publication's first length scale, gamma = 1 / d on columns of variance 1, for rows of any scale.
+        # The Gaussian has the publication's first length scale, gamma = 1 / d for columns of variance 1, scaled to the
+        # rows.
         kernel = NTK(depth) if method == "ntk" else Gaussian(_scale(X))
         K, K_test = kernel(X.astype(np.float64)), kernel(X_test.astype(np.float64), X.astype(np.float64))
         unit = float(K.trace()) / len(K) or 1.0
@@ -175,12 +177,12 @@ def _feature_map(method: str, X: np.ndarray, depth: int, width: int, seed: int) 
 
 
 def best(found: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the setting with the best mean accuracy, for one method at one width on one set."""
+    """Select the results of the setting with the best mean accuracy, for one method at one width on one set."""
     return found[found["setting"] == found.groupby("setting", sort=False)["accuracy"].mean().idxmax()]
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Fit the chosen methods: a table and a figure of each set."""
+    """Fit the chosen methods, and make a table for each set and, with several widths, a figure."""
     draws, methods = options.seeds(10), options.chosen(METHODS)
     depth, widths = (options.depths or (DEPTH,))[0], sorted(options.widths or (WIDTH,))
     asked: dict[str, Any] = {"depth": depth, "widths": widths, "draws": draws, "most_rows": options.rows or MOST_ROWS}
@@ -199,7 +201,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _chosen(found: pd.DataFrame) -> pd.DataFrame:
-    """Each method at each width with its best setting: mean accuracy, half of its 95 % interval, draws."""
+    """Return mean accuracy, standard error and draws of the best setting, for each method and width."""
     fits = pd.concat([best(part) for _, part in found.groupby(["method", "width"], sort=False)])
     groups = fits.groupby(["method", "width", "setting", "n_rows"], sort=False)["accuracy"]
     return groups.agg(["mean", "sem", "size"]).fillna(0.0).reset_index().assign(accuracy=_interval)
@@ -217,7 +219,7 @@ def _table(dataset: str, chosen: pd.DataFrame, depth: int) -> ResultTable:
 
 
 def _findings(dataset: str, chosen: pd.DataFrame, depth: int) -> Iterator[Finding]:
-    """Accuracies beside Table 3, at the width nearest to the publication's."""
+    """Yield our accuracies and those of Table 3, at the width nearest to the publication's width."""
     nearest = min(set(chosen["width"]) - {0} or {0}, key=lambda width: abs(width - WIDTH))
     for one in chosen[chosen["width"].isin([0, nearest])].itertuples():
         compared = dataset in PUBLISHED_SETS and one.method in PUBLISHED
@@ -231,7 +233,7 @@ def _findings(dataset: str, chosen: pd.DataFrame, depth: int) -> Iterator[Findin
 
 
 def _figure(dataset: str, chosen: pd.DataFrame, path: Path) -> None:
-    """Accuracy against the number of features, as in Figure 4; methods without features are horizontal lines."""
+    """Plot accuracy against the number of features, as in Figure 4; methods without features are horizontal lines."""
     figure, ((axis,),) = panels(6.4, 4.4)
     for method, style in styles(chosen["method"]).items():
         points = chosen[chosen["method"] == method]

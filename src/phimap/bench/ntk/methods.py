@@ -11,13 +11,13 @@ from phimap.kernels import NTK
 
 
 def published(depth: int, width: int, *, seed: int, **options: object) -> FeatureMap:
-    """The published construction: independent Gaussian directions, and the same widths in all layers."""
+    """Make the published map: independent Gaussian directions, and the same widths in all layers."""
     options = {"exact_degrees": (), "projection": "gaussian", "hidden_components": max(1, width // 2), **options}
     return pm.NTKFeatures(depth, width, random_state=seed, **options)  # pyright: ignore[reportArgumentType]
 
 
 def shared(depth: int, width: int, share: float, seed: int) -> FeatureMap:
-    """The map of Han et al. (2021) with this share of the width for the sketch, and the rest for each layer."""
+    """Make the map of Han et al. (2021): `share` of the width for the sketch, the remaining width for each layer."""
     sketched = min(max(1, round(share * width)), width - 1)
     rest = width - sketched
     layers = {"relu_components": rest, "step_components": rest, "hidden_components": rest}
@@ -25,14 +25,14 @@ def shared(depth: int, width: int, share: float, seed: int) -> FeatureMap:
 
 
 def gradient(depth: int, width: int, n_features: int, seed: int) -> FeatureMap:
-    """Gradient features of the network whose number of parameters is closest to `width`."""
-    # The root of (L - 1) w^2 + (d + 1) w = width, in a form that is also valid at L = 1.
+    """Make gradient features of the network whose number of parameters is closest to `width`."""
+    # Solve (L - 1) w^2 + (d + 1) w = width for w, in a form that is also valid at L = 1.
     linear = n_features + 1
     network = 2 * width / (linear + sqrt(linear**2 + 4 * (depth - 1) * width))
     return pm.NTKGradientFeatures(depth, max(1, round(network)), random_state=seed)
 
 
-#: Maps by name, as functions of depth, number of features, number of inputs and seed.
+#: Functions that make a map from depth, number of features, number of columns and seed, by the map's name.
 METHODS: dict[str, Callable[[int, int, int, int], FeatureMap]] = {
     "published": lambda depth, width, _, seed: published(depth, width, seed=seed),
     "published-countsketch": lambda depth, width, _, seed: published(depth, width, seed=seed, sketch="countsketch"),

@@ -1,10 +1,10 @@
 """Accuracy of neural tangent maps on MNIST against their number of features and their time.
 
 Zandieh, Han, Avron, Shoham, Kim, Shin (2021), *Scaling neural tangent kernels via sketching and random features*,
-Section 5.1 and Figure 2a: one-hot targets of mean zero, ridge regression with the best regularisation on validation
-rows, depth 1. Compared are gradient features and, on a subset, the exact kernel.
+Section 5.1 and Figure 2a: ridge regression on one-hot targets of mean zero, with the regularisation that is best on
+validation rows, at depth 1. Gradient features and, on a subset, the exact kernel are compared with the maps.
 
-The publication has all 60,000 training rows: ``--rows 60000``; the default is 10,000.
+The publication has all 60,000 training rows (``--rows 60000``). The default is 10,000.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from phimap.kernels import NTK
 
 WIDTHS = (512, 2048, 8192)
 CHOSEN = ("published", "features", "sketch", "gradient", "exact")
-#: Read off the axes of Figure 2a of Zandieh et al. (2021), on all 60,000 rows.
+#: Published accuracies on all 60,000 rows, read off the axes of Figure 2a of Zandieh et al. (2021).
 PUBLISHED = "Zandieh et al.: NTKRF about 97 % near 10,000 features, NTKSketch close, GradRF worst"
 _NAMES = {"published": "NTKRF", "sketch": "NTKSketch", "gradient": "GradRF", "features": "our NTKFeatures"}
 _PUBLISHED = {
@@ -38,7 +38,7 @@ _PUBLISHED = {
     "gradient": "worst of the three",
 }
 _ALL_ROWS, _MOST_ROWS = 60_000, 10_000
-# Factorising the kernel matrix of more rows takes minutes.
+# Maximum number of rows of the exact kernel: factorising a larger kernel matrix takes minutes.
 _EXACT_ROWS = 5000
 
 
@@ -51,11 +51,11 @@ def run(
     n_rows: int | None = None,
     draws: Sequence[int] = (0,),
 ) -> Iterator[dict[str, Any]]:
-    """Fit every method at every width to at most `n_rows` rows, which the seeds `draws` choose.
+    """Fit every method at every width to at most `n_rows` rows, which are drawn with the seeds `draws`.
 
-    Methods are keys of `METHODS`, or ``"exact"``, which is fitted to at most 5,000 rows; if it is among the methods,
-    every method is fitted to these rows as well. `n_components` is 0 for the exact kernel; `accuracy` is the accuracy
-    on the test rows in percent; `seconds` is the time of fit and prediction.
+    Methods are keys of `METHODS`, or ``"exact"``, which is fitted to at most 5,000 rows. If ``"exact"`` is among the
+    methods, every method is fitted to these rows as well. `n_components` is 0 for the exact kernel. `accuracy` is the
+    accuracy on the test rows in percent. `seconds` is the time of fit and prediction.
     """
     available = min(n_rows or len(data.X), len(data.X))
     sizes = sorted({min(available, _EXACT_ROWS), available}) if "exact" in methods else [available]
@@ -80,7 +80,7 @@ def run(
 
 
 def _exact_labels(kernel: NTK, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> np.ndarray:
-    # The same scaling as the learner's, except for its single factor, which only rescales this homogeneous kernel.
+    # The learner also divides all columns by one factor, which would only rescale this homogeneous kernel.
     centre = X.mean(axis=0, dtype=np.float64)
     classes = np.unique(y)
     one_hot = (y[:, None] == classes).astype(np.float64)
@@ -103,7 +103,7 @@ def _measurement(
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Fit the chosen methods: a table of accuracies and seconds for each set, depth and number of rows."""
+    """Fit the chosen methods, and make a table of accuracies and seconds for each set, depth and number of rows."""
     draws = options.seeds(1)
     methods = options.chosen((*METHODS, "exact")) if options.methods else list(CHOSEN)
     asked: dict[str, Any] = {"depths": options.depths or (1,), "widths": options.widths or WIDTHS}
@@ -124,7 +124,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _findings(found: pd.DataFrame) -> Iterator[Finding]:
-    """Accuracy of each method with the most features."""
+    """Yield the accuracy of each method at its largest number of features."""
     for method, of_method in found.groupby("method", sort=False):
         width, n_rows = of_method["n_components"].max(), of_method["n_rows"].iloc[0]
         size = f"{n_rows:,} training rows" + (f", m = {width:,}" if width else "")

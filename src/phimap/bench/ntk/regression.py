@@ -4,13 +4,14 @@ Zandieh, Han, Avron, Shoham, Kim, Shin (2021), *Scaling neural tangent kernels v
 Section 5.3 and Table 2: 8,192 features, mean squared error in original units over four folds, and the seconds of the
 whole regression. Han et al. (2021), Table 2, is the same with 10,000 features.
 
-The default is 10,000 rows of each set and 8,192 features: ``--rows 500000`` takes all rows, ``--features 10000`` the
-second width. Exact kernels are fitted to at most 5,000 rows, and the other methods to these rows as well. The sets of
-the papers are protein and four large ones that users convert (`uci_large.npz`); missing ones are skipped.
+The default is 10,000 rows of each set and 8,192 features; ``--rows 500000`` takes all rows, and ``--features 10000`` is
+the width of Han et al. Exact kernels are fitted to at most 5,000 rows, and the other methods to these rows as well. The
+sets of the papers are protein and four large sets whose file users convert themselves (`uci_large.npz`); missing sets
+are skipped.
 
 What differs: columns are standardised on the training rows of each fold for every set, while the authors' code only
 centres CT slices. As in their code, the folds of the papers' sets are consecutive rows; CT slices is sorted by patient,
-so each of its folds has other patients. The papers count fewer rows than the files have, without stating why.
+so different folds contain different patients. The papers count fewer rows than the files have, without stating why.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from phimap.learn.search.families import median_length_scale
 WIDTH = 8192
 FOLDS = 4
 CHOSEN = ("rbf", "rff", "ntk", "published", "published-gibbs", "sketch", "features")
-#: Number of rows of each set, according to the papers.
+#: Number of rows of each set as stated in the papers.
 PUBLISHED_ROWS = {
     "MillionSongs": 467_315,
     "WorkLoads": 179_585,
@@ -44,7 +45,7 @@ PUBLISHED_ROWS = {
     "protein": 39_617,
     "SuperConduct": 19_077,
 }
-#: Published mean squared errors and seconds on the papers' machines: by paper and width, set and method.
+#: Published mean squared errors, and seconds on the papers' machines, by paper and width, then set, then method.
 PUBLISHED = {
     ("Zandieh et al. (2021)", 8192): {
         "MillionSongs": {"rff": (109.5, 231), "published": (94.27, 95), "sketch": (92.83, 36)},
@@ -87,7 +88,7 @@ PUBLISHED = {
         },
     },
 }
-#: Names of the methods in the tables of the papers; those with "our" are not in the papers.
+#: Names of the methods in the tables of the papers. Methods whose name starts with "our" are not in the papers.
 _NAMES = {
     "rbf": "RBF kernel",
     "rff": "RFF",
@@ -99,7 +100,7 @@ _NAMES = {
     "features": "our NTKFeatures",
 }
 _MOST_ROWS = 10_000
-# Factorising the kernel matrix of more rows takes minutes.
+# Maximum number of rows for exact kernels: factorising a larger kernel matrix takes minutes.
 _EXACT_ROWS = 5000
 _SCALE_ROWS = 1000
 
@@ -117,10 +118,10 @@ def run(
     """Fit every method in every fold, with `width` features.
 
     If an exact kernel is among the methods and there are more than 5,000 rows, all methods are also fitted to 5,000 of
-    the rows, and exact kernels only to these. Methods are ``"rbf"``, ``"rff"``, ``"ntk"`` or keys of
+    the rows, and exact kernels only to these 5,000. Methods are ``"rbf"``, ``"rff"``, ``"ntk"`` or keys of
     `phimap.bench.ntk.methods.METHODS`. The seed draws the folds and the maps. Folds of the papers' sets are consecutive
-    rows, those of other sets are random. `depth` is 0 for kernels without a depth; `n_rows` is the number of training
-    and test rows together; `seconds` is the time of features, fit and prediction.
+    rows, and folds of other sets are random. `depth` is 0 for kernels without a depth. `n_rows` is the number of
+    training and test rows together. `seconds` is the time of forming features, fitting and predicting.
     """
     order = np.random.default_rng(seed).permutation(len(X))
     consecutive = name in PUBLISHED_ROWS
@@ -156,7 +157,7 @@ def _predict(
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Fit the chosen methods: a table for each set and number of rows, with the published figures."""
+    """Fit the chosen methods, and make a table for each set and number of rows, and tables of published values."""
     methods = options.chosen(("rbf", "rff", "ntk", *MAPS)) if options.methods else list(CHOSEN)
     depths, width = options.depths or (1,), (options.widths or [WIDTH])[0]
     loaded, missing = {}, []
@@ -190,7 +191,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _findings(found: pd.DataFrame, width: int) -> Iterator[Finding]:
-    """Errors beside both tables, for each method with the most rows it was fitted to and the smallest depth."""
+    """Yield each method's error at its largest number of rows and its smallest depth, with both papers' values."""
     for (paper, m), by_set in PUBLISHED.items():
         for (name, method), of_method in found.groupby(["dataset", "method"], sort=False):
             published = by_set.get(name, {}).get(method)

@@ -4,7 +4,7 @@ Han, Avron, Shoham, Kim, Shin (2021), *Random features for the neural tangent ke
 condition number of ``(A_1 + alpha I)^{-1/2} (Z Z^T + alpha I) (A_1 + alpha I)^{-1/2}`` with ``alpha = 1e-4 n`` for 100
 to 1,000 rectified features.
 
-The publication has three sets, which it does not name in the text; the default is 1,000 rows each of three others.
+The publication has three sets, which its text does not name. The default is 1,000 rows of each of three other sets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from phimap.bench.options import BenchOptions
 WIDTHS = (100, 250, 500, 1000)
 ALPHA = 1e-4
 ROWS = 1000
-#: Figure 1 is a plot without numbers.
+#: Published result, in words because Figure 1 is a plot without numbers.
 PUBLISHED = "Gibbs below Gaussian on every set (a plot)"
 #: Options of the rectified features by the name of the method.
 METHODS = {
@@ -62,7 +62,7 @@ def run(
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Measure the chosen sets: a table of condition numbers for each."""
+    """Measure the chosen sets, and make a table of condition numbers for each set."""
     draws, methods, widths = options.seeds(5), options.chosen(METHODS), options.widths or WIDTHS
     loaded = [load(name, options.data, options.seed) for name in options.sets or ("magic04", "letter", "MNIST")]
     by_set = {}
@@ -76,7 +76,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _findings(found: pd.DataFrame, sizes: dict[str, int]) -> Iterator[Finding]:
-    """Condition numbers of all methods on each set, at the fewest and at the most features."""
+    """Yield the condition numbers of all methods on each set, at the smallest and largest number of features."""
     ends = found[found["width"].isin([found["width"].min(), found["width"].max()])]
     for (dataset, width), part in ends.groupby(["dataset", "width"], sort=False):
         numbers = part.groupby("method", sort=False)["condition_number"].mean()
@@ -87,7 +87,7 @@ def _findings(found: pd.DataFrame, sizes: dict[str, int]) -> Iterator[Finding]:
 
 
 def _figure(by_set: dict[str, pd.DataFrame], path: Path) -> None:
-    """Condition number against the number of features, a panel for each set."""
+    """Plot the condition number against the number of features, one panel for each set."""
     figure, (axes,) = panels(max(6.4, 3.6 * len(by_set)), 4.2, 1, len(by_set))
     for axis, (dataset, part) in zip(axes, by_set.items(), strict=True):
         for method, of_method in part.groupby("method", sort=False):

@@ -1,4 +1,4 @@
-"""Fits of methods to tables, one by one, and the file that stores them."""
+"""Fit methods to tables one by one, and store the results in a file."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from phimap.bench.tabular.tables import TabularSet
 from phimap.comparison.measure import attempt, machine, software
 from phimap.comparison.methods import Method
 
-#: Values stored of a fit, in this order. `split` is the seed of the permutation; `most_rows` the number of rows to
-#: which the table was cut, or None; `error` the root mean squared error over the standard deviation of the test
-#: targets, or the share of wrong labels. `seconds` of the fit is elapsed time, `processor_seconds` the sum over cores;
-#: `memory` is the increase of resident memory during the fit in bytes, None if the system does not measure it.
+#: Names of the values that are stored for each fit, in this order. `split` is the seed of the permutation. `most_rows`
+#: is the number of rows to which the table was cut, or None. `error` is the root mean squared error over the standard
+#: deviation of the test targets, or the share of wrong labels. `seconds` is the elapsed time of the fit, and
+#: `processor_seconds` the sum over cores. `memory` is the increase of resident memory during the fit in bytes, None if
+#: the system does not measure it.
 COLUMNS = (
     *("dataset", "task", "method", "split", "width", "most_rows", "n_rows", "n_test", "n_columns", "error"),
     *("seconds", "processor_seconds", "predict_seconds", "memory", "date", "machine", "software"),
@@ -31,9 +32,9 @@ Fit = Mapping[str, Any]
 
 
 class Store:
-    """Fits, stored in a file with one line for each (JSON), which is replaced as a whole at every change.
+    """Results of fits, stored in a file with one line of JSON each. Every change replaces the whole file.
 
-    Only one run may write a file at a time; concurrent runs need a file each.
+    Only one run may write to a file at a time; concurrent runs need separate files.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ class Store:
     Raises
     ------
     DataError
-        If the file exists and holds something else.
+        If the file exists and its contents are not fits.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None):
@@ -52,7 +53,7 @@ class Store:
         self.found: dict[tuple[Any, ...], Fit] = {tuple(one[name] for name in _KEY): one for one in known}
 
     def add(self, fit: Fit) -> None:
-        """Add a fit, also to the file."""
+        """Add a fit to the store and to its file."""
         self.found[tuple(fit[name] for name in _KEY)] = fit
         if self.path is not None:
             lines = "".join(json.dumps(one) + "\n" for one in self.found.values())
@@ -60,7 +61,7 @@ class Store:
 
 
 def read(path: str | os.PathLike[str]) -> list[Fit]:
-    """The fits stored in a file."""
+    """Read the fits stored in a file."""
     found = []
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
         try:
@@ -84,7 +85,7 @@ def run(
     failures: list[tuple[str, str, str]] | None = None,
     known: Mapping[str, Method] = METHODS,
 ) -> Iterator[Fit]:
-    """Fit the methods to every split of a table; fits in the store are not repeated.
+    """Fit the methods to every split of a table, except for fits that are in the store.
 
     Parameters
     ----------
@@ -97,10 +98,10 @@ def run(
     width : int
         Number of features.
     most_rows : int or None
-        Largest number of rows of the table that are used.
+        Maximum number of rows of the table that are used.
     failures : list or None
-        Receives method, reason and table of each fit that was not made: a missing package, too many rows, an error.
-        Such fits are not stored, so that the next run tries them again.
+        Receives method, reason and table of each fit that failed. Reasons are a missing package, too many rows, or an
+        error. Failed fits are not stored, so that the next run tries them again.
     known : mapping of str to Method
     """
     failures = [] if failures is None else failures

@@ -1,4 +1,4 @@
-"""The methods that are compared on tables: those of `phimap.comparison`, and some that take hours."""
+"""The methods that are compared on tables: methods of `phimap.comparison`, and methods that take hours."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sklearn.svm import SVC
 from phimap.comparison.methods import METHODS as COMMON
 from phimap.comparison.methods import Method
 
-#: Largest number of training rows of the exact kernel methods, whose time grows with its cube.
+#: Maximum number of training rows of the exact kernel methods, whose time grows with the cube of this number.
 EXACT_ROWS = 5000
-# Grid of the support vector machine; gamma is in units of 1 / d on standardised columns.
+# Grid of C and gamma for the support vector machine; gamma is in units of 1 / d, for d standardised columns.
 _PENALTIES, _GAMMAS = (1.0, 10.0, 100.0), (0.25, 1.0, 4.0)
 _FOLDS = 3
-# Share of the training rows that xRFM holds out for early stopping and its choices.
+# Share of the training rows that are held out, on which xRFM stops early and chooses hyper-parameters.
 _HELD_OUT = 0.2
 
 
@@ -37,8 +37,8 @@ def _exact(task: str, width: int | None, seed: int) -> Any:
 
 
 def _gaussian_process(seed: int) -> Any:
-    # Typical distances of rows with d standardised columns are sqrt(2 d); the initial width of 3 is of this order for
-    # most tables, and is then optimised by the likelihood.
+    # Typical distances between rows with d standardised columns are sqrt(2 d). The initial length scale 3 is of this
+    # order for most tables, and is then optimised by the likelihood.
     kernel = ConstantKernel() * RBF(3.0, (0.01, 1000.0)) + WhiteKernel(0.1, (1e-6, 10.0))
     return make_pipeline(StandardScaler(), GaussianProcessRegressor(kernel, normalize_y=True, random_state=seed))
 
@@ -57,7 +57,7 @@ METHODS: dict[str, Method] = {
 
 
 class _ScaledSVC(ClassifierMixin, BaseEstimator):
-    """Support vector machine of the Gaussian kernel ``exp(-factor |x - y|^2 / d)``."""
+    """Support vector machine with the Gaussian kernel ``exp(-factor |x - y|^2 / d)``."""
 
     def __init__(self, C: float = 1.0, factor: float = 1.0):
         self.C = C
@@ -73,7 +73,7 @@ class _ScaledSVC(ClassifierMixin, BaseEstimator):
 
 
 class RecursiveFeatureMachine(BaseEstimator):
-    """xRFM on the CPU, with held-out rows taken from the training rows and regression targets of variance 1."""
+    """xRFM on the CPU. Some training rows are held out, and regression targets are scaled to variance 1."""
 
     def __init__(self, task: str, seed: int):
         self.task = task

@@ -1,4 +1,4 @@
-"""Mean ranks of methods over tables, the critical difference, and its diagram.
+"""Mean ranks of methods over tables, the critical difference of mean ranks, and a diagram of both.
 
 Demsar (2006), *Statistical comparisons of classifiers over multiple data sets*, JMLR 7, Section 3.2.2 and Figure 1.
 """
@@ -17,14 +17,15 @@ LEVEL = 0.05
 
 
 def mean_ranks(errors: pd.DataFrame) -> pd.Series:
-    """Mean ranks of the columns of `errors`: rank 1 is the smallest error of a row, ties share their mean rank."""
+    """Return the mean rank of each column of `errors`. Rank 1 is the least error of a row; ties share the mean rank."""
     return errors.rank(axis=1).mean()
 
 
 def critical_difference(n_methods: int, n_sets: int, level: float = LEVEL) -> float:
-    """Smallest significant difference of two mean ranks by Nemenyi's test: ``q sqrt(k (k + 1) / (6 N))``.
+    """Return the least significant difference of two mean ranks by Nemenyi's test: ``q sqrt(k (k + 1) / (6 N))``.
 
-    q is the quantile of the studentised range of k variables with infinite degrees of freedom, over the root of 2.
+    k is the number of methods and N the number of sets. q is the quantile of the studentised range of k variables with
+    infinite degrees of freedom, divided by the square root of 2.
     """
     from scipy.stats import studentized_range
 
@@ -33,7 +34,7 @@ def critical_difference(n_methods: int, n_sets: int, level: float = LEVEL) -> fl
 
 
 def friedman(errors: np.ndarray) -> float:
-    """p-value of Friedman's test that all methods have equal ranks, for errors (N, k), k >= 3."""
+    """Return the p-value of Friedman's test that all methods have equal ranks, for errors (N, k) with k >= 3."""
     from scipy.stats import friedmanchisquare
 
     return float(friedmanchisquare(*errors.T).pvalue)
@@ -51,7 +52,7 @@ def alike(ranks: Mapping[str, float] | pd.Series, difference: float) -> list[tup
 
 
 def figure(ranks: Mapping[str, float] | pd.Series, n_sets: int, title: str, path: Path) -> None:
-    """The critical-difference diagram: mean ranks of methods, and bars over groups without significant differences."""
+    """Draw the critical-difference diagram: mean ranks, and a bar for each group without significant differences."""
     names = sorted(ranks.keys(), key=lambda name: ranks[name])
     difference = critical_difference(len(names), n_sets)
     groups = alike(ranks, difference)
@@ -70,7 +71,7 @@ def figure(ranks: Mapping[str, float] | pd.Series, n_sets: int, title: str, path
         height = -0.2 - 0.3 * level
         axis.plot([ranks[group[0]] - 0.04, ranks[group[-1]] + 0.04], [height, height], "k", linewidth=3)
     for place, name in enumerate(names):
-        # The better half is labelled on the left and the other half on the right, so that no two lines cross.
+        # Label the better half of the methods on the left and the others on the right, so that lines do not cross.
         on_left = place < left
         height = -(0.4 + 0.3 * len(groups) + 0.4 * (place if on_left else len(names) - 1 - place))
         end = 0.9 if on_left else highest + 0.1

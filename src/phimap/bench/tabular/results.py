@@ -22,10 +22,10 @@ TASKS = ("regression", "classification")
 
 
 class Summary:
-    """The fits to the tables of one task.
+    """Errors, times and memory of the fits to the tables of one task.
 
-    A method counts on a table if it has the largest number of fitted splits of any method there. Two methods are
-    compared on their common splits.
+    A method counts on a table if no other method has more fitted splits of this table. Two methods are compared on
+    their common splits.
 
     Parameters
     ----------
@@ -35,11 +35,11 @@ class Summary:
     Attributes
     ----------
     sizes : DataFrame
-        Rows and columns of each table.
+        Number of rows and columns of each table.
     errors, seconds, memory : DataFrame
-        A row for each table, a column for each method that counts anywhere, in the order of `METHODS`: means of errors
-        and of processor seconds over the splits, and the largest increase of memory in bytes. NaN where it does not
-        count.
+        Mean error and mean processor seconds over the splits, and largest increase of memory in bytes. Each frame has a
+        row for each table, and a column for each method that counts on any table, in the order of `METHODS`. Values are
+        NaN for tables on which the method does not count.
     """
 
     def __init__(self, found: pd.DataFrame | Sequence[Fit]):
@@ -59,19 +59,20 @@ class Summary:
         )
 
     def complete(self) -> pd.DataFrame:
-        """Errors of the methods that count on every table."""
+        """Return the errors of the methods that count on every table."""
         return self.errors.dropna(axis=1)
 
     def ranks(self) -> pd.Series:
-        """Mean ranks of the methods that count on every table, if there are at least two."""
+        """Return mean ranks of the methods that count on every table; empty if there are fewer than two."""
         errors = self.complete()
         return ranking.mean_ranks(errors) if errors.shape[1] > 1 else pd.Series(dtype=float)
 
     def pairs(self, method: str, other: str) -> pd.DataFrame:
-        """Both methods by table, means over their common splits.
+        """Return mean errors and seconds of two methods on each table, over their common splits.
 
         Columns are `error` and `seconds` of `method`, `other_error` and `other_seconds`, and the `ratio` of the errors.
-        For the ratio, errors that are shares of rows, which may be 0, are at least half a test row of these splits.
+        A share of wrong labels may be 0. In the ratio, such shares are raised to at least 0.5 over the number of test
+        rows in these splits.
         """
         fits = self.found.set_index(["dataset", "split"]).drop(columns="seconds")
         fits = fits.rename(columns={"processor_seconds": "seconds"})
@@ -85,11 +86,12 @@ class Summary:
         return means.assign(ratio=means["error"].clip(lower=floor) / means["other_error"].clip(lower=floor))
 
     def beside(self, method: str, others: Sequence[str] = tuple(METHODS)) -> pd.DataFrame:
-        """`method` compared with each of the others that has a table in common with it, a row for each.
+        """Compare `method` with each of the `others` that shares a table with it; return one row per other method.
 
-        `wins` and `losses` count tables of smaller and larger error. `rank` is the mean of the ranks 1 and 2, or 1.5
-        for equal errors. `ratio` and `time` are geometric means of the ratios of errors and of seconds. `worst` is the
-        largest ratio of errors, and `worst_set` its table.
+        `wins` and `losses` count the tables on which the error of `method` is smaller or larger. `rank` is the mean
+        rank of `method` among the two, 1 or 2 on each table, or 1.5 for equal errors. `ratio` and `time` are geometric
+        means of the ratios of errors and of seconds. `worst` is the largest ratio of errors, and `worst_set` the table
+        with this ratio.
         """
         rows = {}
         for other in others:
@@ -108,7 +110,7 @@ class Summary:
         return pd.DataFrame.from_dict(rows, orient="index")
 
     def overall(self) -> pd.DataFrame:
-        """A row for each method: `tables`, `best`, mean `rank`, ratio to each peer, `seconds`, and largest `GiB`."""
+        """Return a row per method: `tables`, `best`, mean `rank`, error ratios to peers, `seconds`, largest `GiB`."""
         frame = pd.DataFrame({"tables": self.errors.notna().sum()})
         frame["best"] = self.errors.eq(self.errors.min(axis=1), axis=0).sum()
         frame["rank"] = self.ranks().reindex(frame.index)
@@ -118,18 +120,18 @@ class Summary:
 
 
 def geometric_mean(values: pd.Series) -> float:
-    """The geometric mean of the values, NaN excluded."""
+    """Return the geometric mean of the values that are not NaN."""
     return float(np.exp(np.log(values.dropna()).mean()))
 
 
 def summaries(found: pd.DataFrame | Sequence[Fit]) -> dict[str, Summary]:
-    """Summaries of the tasks that were measured."""
+    """Return a summary for each task that was measured."""
     frame = pd.DataFrame(found)
     return {task: Summary(frame[frame["task"] == task]) for task in TASKS if (frame["task"] == task).any()}
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Fit the chosen methods to the chosen tables; with ``--json``, only fits that are missing in the file."""
+    """Fit the chosen methods to the chosen tables. With ``--json``, fits that are in the file are not repeated."""
     methods, names = options.chosen(METHODS), expand(options.sets)
     width, store, splits = (options.widths or (WIDTH,))[0], Store(options.json), options.splits or SPLITS
     failures: list[tuple[str, str, str]] = []
@@ -154,7 +156,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def tables_of(task: str, summary: Summary) -> list[ResultTable]:
-    """Errors and seconds by table, all methods together, and our method compared with each other one."""
+    """Return tables of errors, seconds, aggregates of all methods, and our method against each other method."""
     measure = "RMSE over the targets' deviation" if task == "regression" else "share of wrong labels"
     sizes = {"rows": ",", "columns": ","}
     ratios = {peer: f"/ {peer}" for peer in PEERS}
@@ -180,5 +182,5 @@ def tables_of(task: str, summary: Summary) -> list[ResultTable]:
 
 
 def by_set(summary: Summary, frame: pd.DataFrame) -> pd.DataFrame:
-    """A frame of a summary, preceded by the sizes of its tables."""
+    """Return a frame of a summary, with the sizes of the tables as first columns."""
     return summary.sizes.join(frame).rename_axis("table").reset_index()

@@ -61,11 +61,11 @@ _COLLECTION_SETS = (
     "thyroid",
 )
 CLASSIFICATION = (*_MEDIUM_SETS, *_COLLECTION_SETS)
-#: Small sets that ship with scikit-learn, for a trial without files; not in the default run.
+#: Small sets that ship with scikit-learn, for a trial without files. The default run leaves them out.
 SHIPPED = {"diabetes": "regression", "digits": "classification"}
 #: Names that stand for several sets.
 GROUPS = {"regression": REGRESSION, "classification": CLASSIFICATION}
-# Number of codes of tables whose columns hold unordered codes.
+# Number of codes per column, for tables whose columns hold unordered codes.
 _ONE_HOT = {"connect4": 3}
 
 
@@ -79,7 +79,7 @@ class TabularSet:
     task : str
         ``"regression"`` or ``"classification"``.
     X : ndarray of shape (n, d)
-        float32, in the units of the source.
+        Rows in float32, in the units of the source.
     y : ndarray of shape (n,)
         Targets in float64, or labels 0, 1, ...
     """
@@ -90,13 +90,13 @@ class TabularSet:
     y: np.ndarray
 
     def split(self, number: int, most_rows: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Training and test rows: the test rows are the first fifth of the permutation with seed `number`."""
+        """Return training and test rows. The test rows are the first fifth of the permutation with seed `number`."""
         order = np.random.default_rng(number).permutation(len(self.y))[:most_rows]
         return order[len(order) // 5 :], order[: len(order) // 5]
 
 
 def expand(names: Sequence[str] | None) -> list[str]:
-    """Names of sets, where groups are replaced by their members; None takes both groups."""
+    """Replace the names of groups by the names of their sets. None means all groups."""
     chosen: list[str] = []
     for name in GROUPS if names is None else names:
         if name not in (*GROUPS, *REGRESSION, *CLASSIFICATION, *SHIPPED):
@@ -107,19 +107,19 @@ def expand(names: Sequence[str] | None) -> list[str]:
 
 
 def load(name: str, folder: str | os.PathLike[str] | None) -> TabularSet:
-    """Read a set; separate training and test parts of the source are joined.
+    """Read a set, and join the training and test parts if the source separates them.
 
     Parameters
     ----------
     name : str
         A member of `REGRESSION`, `CLASSIFICATION` or `SHIPPED`.
     folder : path-like or None
-        Folder of the files; None takes the environment variable ``PHIMAP_DATA``.
+        Folder of the files; None means the folder in the environment variable ``PHIMAP_DATA``.
 
     Notes
     -----
-    Rows of the separate test file of thyroid are left out, as in `phimap.bench.uci.load_collection`. The codes of
-    connect4 become indicators. The two columns of bike that add up to the target are left out.
+    Rows of thyroid that are in its separate test file are left out, as in `phimap.bench.uci.load_collection`. The codes
+    of connect4 become indicators. The two columns of bike that add up to the target are left out.
     """
     if name in REGRESSION or SHIPPED.get(name) == "regression":
         X, y = load_regression(name, folder)

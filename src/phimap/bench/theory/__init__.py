@@ -1,1 +1,1 @@
-"""The experiment on variances and bounds: formulas of the papers beside simulations."""
+"""The experiment on variances and bounds: formulas of the papers compared with simulations."""

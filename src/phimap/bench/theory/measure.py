@@ -1,11 +1,13 @@
-"""The papers' variances and bounds beside simulations with the features.
+"""Simulations that test the variances and bounds in the papers.
 
-Liu et al. (2021), Section 3.1: the variance of an estimate at one pair of points, and its bias if there is one.
-Han et al. (2021), Theorems 2 and 3 (Zandieh et al. (2021), Theorems 6 and 7), Lemma 4, and the survey's Table 3: the
-number of features with which ``K + alpha I`` is approximated to a factor of 1 +- epsilon, on worst-case rows: on half a
-circle, in three tight clusters, and equal. Lemma 3 of both papers: products of sketches, Taylor polynomials.
+Liu et al. (2021), Section 3.1: the variance of an estimate at one pair of points, and its bias if it is biased. Han et
+al. (2021), Theorems 2 and 3 and Lemma 4, Zandieh et al. (2021), Theorems 6 and 7, and the survey's Table 3: the number
+of features with which ``K + alpha I`` is approximated to a factor of 1 +- epsilon. The rows are worst cases: on half a
+circle, in three tight clusters, or all equal. Lemma 3 of Han et al.: sketches of products. Lemma 3 of Zandieh et al.:
+Taylor polynomials.
 
-What differs: the sources state bounds without testing them. There are 12 rows, as the promised numbers grow with them.
+What differs: the sources state bounds without testing them. Only 12 rows are used, because the promised numbers of
+features grow with the number of rows.
 """
 
 from __future__ import annotations
@@ -19,18 +21,20 @@ import phimap as pm
 
 EPSILON, DELTA, ALPHA = 0.5, 0.1, 0.2
 ROWS, _LENGTH_SCALE = 12, 0.5
-# Columns, directions, distances in length scales, and draws of a variance, whose relative error is then 4 %.
+# Number of columns, number of directions, distances in length scales, and number of draws for each variance. The
+# relative error of a measured variance is then 4 %.
 COLUMNS, DIRECTIONS, TAUS, DRAWS = 16, 32, (0.5, 1.0, 2.0), 2000
-# Draws for each promised number of features, and number of features formed at a time.
+# Number of draws for each bound, and number of features formed at a time.
 _BOUND_DRAWS, _PIECE = 15, 100_000
-# For the bias of normalised features: number of draws, for a relative error of 5 %, and draws at a time. For SORF:
-# columns and distances at which its bound is informative, and draws.
+# For the bias of normalised features: number of draws, which gives a relative error of 5 %, and number of draws at a
+# time. For SORF: number of columns and distances for which the bound is informative, and number of draws.
 _BIAS_DRAWS, _BIAS_PIECE = 1_600_000, 20_000
 SORF_COLUMNS, SORF_TAUS, _SORF_DRAWS = 256, (0.2, 0.8), 200
-# For sketched products: columns of the flat vector and of the matrix, draws for the vector, and alpha of the matrix.
+# For sketched products: numbers of columns of the vector with equal entries and of the matrix, number of draws for the
+# vector, and alpha for the matrix.
 _FLAT_COLUMNS, _WIDE_COLUMNS, _SKETCH_DRAWS, SKETCH_ALPHA = 8, 64, 200, 0.5
 
-#: Methods of `phimap.theory.estimator_variance`: the name in the survey, and the options of the map.
+#: Name in the survey and options of the map, by method of `phimap.theory.estimator_variance`.
 VARIANCES: dict[str, tuple[str, dict[str, Any]]] = {
     "gaussian": ("RFF", {"projection": "gaussian"}),
     "gaussian-offset": ("RFF with offsets", {"projection": "gaussian", "pairing": "offset"}),
@@ -54,30 +58,30 @@ def _row(
     failures: int = 0,
     printed: int | None = None,
 ) -> dict[str, Any]:
-    """One theoretical value and its simulation.
+    """Return a row with one theoretical value and its simulation.
 
     Parameters
     ----------
     name, setting : str
-        The method of a variance, or the bound; the distance in length scales, or the rows.
+        `name` is a method or a bound. `setting` is the distance in length scales, the set of rows, or epsilon.
     predicted, measured : float
-        The value of the formula, or epsilon of a bound; the mean over draws.
+        `predicted` is the value of a formula, or the epsilon of a bound. `measured` is the simulated value.
     n_components, draws : int
-        Directions of a variance, or the number of features that is sufficient by a bound.
+        `n_components` is the number of directions, or the number of features or terms that a bound promises.
     failures : int
-        Draws whose error exceeds epsilon.
+        Number of draws whose error exceeds epsilon.
     printed : int or None
-        The number by the source's printed formula, if its proof gives another one.
+        Number of features by the source's printed formula, if the source's proof gives a different formula.
     """
     facts = {"name": name, "setting": setting, "predicted": predicted, "measured": measured}
     return facts | {"n_components": n_components, "failures": failures, "draws": draws, "printed": printed}
 
 
 def variances(draws: int = DRAWS, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """Every variance at every distance, measured with the library's features."""
+    """Measure every variance at every distance, with the library's features."""
     for method, (_, options) in VARIANCES.items():
         for tau in TAUS:
-            # A random direction, so that it is not a special one for structured projections.
+            # The difference has a random direction, which is not special for any structured projection.
             difference = np.random.default_rng(seed).standard_normal(COLUMNS)
             rows = np.stack([np.zeros(COLUMNS), tau * difference / np.linalg.norm(difference)]) + 0.3
             width = DIRECTIONS if "pairing" in options else 2 * DIRECTIONS
@@ -92,10 +96,10 @@ def variances(draws: int = DRAWS, seed: int = 0) -> Iterator[dict[str, Any]]:
 
 
 def biases(seed: int = 0) -> Iterator[dict[str, Any]]:
-    """The mean error of normalised features beside its leading order, and of SORF beside its bound."""
+    """Measure the bias of normalised features, with its leading order, and the bias of SORF, with its bound."""
     rng = np.random.default_rng(seed)
     for tau in TAUS[:2]:
-        # The offset makes w.x + b uniform, so that only the distance of the rows matters.
+        # The offset b makes w.x + b uniform, so only the distance between the rows matters. b stands for w.x + b.
         errors = []
         for _ in range(_BIAS_DRAWS // _BIAS_PIECE):
             b = rng.uniform(0, 2 * np.pi, (_BIAS_PIECE, DIRECTIONS))
@@ -107,7 +111,8 @@ def biases(seed: int = 0) -> Iterator[dict[str, Any]]:
         yield _row("gaussian-normalized", f"{tau:g}", predicted, found, DIRECTIONS, _BIAS_DRAWS)
     for tau in SORF_TAUS:
         rows = np.zeros((2, SORF_COLUMNS))
-        # The difference has two nonzero columns, for which SORF is far from Gaussian directions, where it has no bias.
+        # The difference of the rows has two nonzero columns. For such sparse rows SORF is far from Gaussian directions,
+        # which give no bias.
         rows[1, :2] = 0.6 * tau, -0.8 * tau
         found = np.empty(_SORF_DRAWS)
         for draw in range(_SORF_DRAWS):
@@ -125,7 +130,7 @@ def _unit(X: np.ndarray) -> np.ndarray:
 
 
 def hard_rows(n: int = ROWS, seed: int = 0) -> dict[str, np.ndarray]:
-    """Rows of norm 1 for which bounds are tight or may fail."""
+    """Return sets of rows of norm 1 for which bounds are tight or may fail."""
     angle = np.linspace(0, np.pi, n)
     centres = np.eye(4)[np.minimum(np.arange(n) // (n // 2 - 1), 2)]
     return {
@@ -140,7 +145,7 @@ def _steps(X: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _modified_relu(X: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
-    """Rectified features for directions by the modified distribution, normalised to unit length."""
+    """Return rectified features for directions from the modified distribution, which are normalised to unit length."""
     W = rng.standard_normal((X.shape[1], m))
     return np.sqrt(2 * X.shape[1] / m) * np.maximum(X @ (W / np.linalg.norm(W, axis=0)), 0)
 
@@ -150,7 +155,7 @@ def _pairs(X: np.ndarray, s: int, rng: np.random.Generator) -> np.ndarray:
     return np.concatenate([np.cos(projected), np.sin(projected)], axis=1) / np.sqrt(s)
 
 
-#: Bounds: papers and places, features (rows, number, generator), and the kernel.
+#: Bounds by name: papers and places, a function of rows, number and generator that makes features, and the kernel.
 BOUNDS: dict[str, tuple[Sequence[tuple[str, str]], Callable[..., np.ndarray], Any]] = {
     "arccosine0-spectral": (
         (("Han et al. (2021)", "Theorem 2"), ("Zandieh et al. (2021)", "Theorem 6")),
@@ -187,24 +192,24 @@ def bounds(draws: int = _BOUND_DRAWS) -> Iterator[dict[str, Any]]:
 
 
 def _bound(name: str, setting: str, promised: Any, found: Sequence[float]) -> dict[str, Any]:
-    """A row for draws of the quantity that is bounded by epsilon, and the promised number of features."""
+    """Return a row for the draws `found` of a quantity that epsilon bounds, and the promised number of features."""
     failures = sum(one > EPSILON for one in found)
     mean = float(np.mean(found))
     return _row(name, setting, EPSILON, mean, promised.value, len(found), failures, promised.printed)
 
 
 def lemmas(draws: int = _BOUND_DRAWS) -> Iterator[dict[str, Any]]:
-    """Sketches of products, for a vector and for a matrix, and the largest error of the Taylor polynomials."""
+    """Test the lemmas on sketches of products, for a vector and for matrices, and on Taylor polynomials."""
     given: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
     promised = pm.theory.required_features("tensor-countsketch", **given)
-    # In a flat vector products collide most, while a basis vector is sketched without error.
+    # All entries are equal, so that products of entries collide most. A basis vector is sketched without error.
     flat = np.full((1, _FLAT_COLUMNS), _FLAT_COLUMNS**-0.5)
     found = []
     for seed in range(_SKETCH_DRAWS):
         (z,) = _squares(flat, promised.value, seed)
         found.append(abs(float(z @ z) - 1))
     yield _bound("tensor-countsketch", "a flat vector", promised, found)
-    # The rows are rotated in a space of more columns: products of two or four columns would hardly collide.
+    # The rows are embedded and rotated in more columns, because products of two or four columns would hardly collide.
     rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((_WIDE_COLUMNS, _WIDE_COLUMNS)))[0]
     for rows, narrow in hard_rows().items():
         X = narrow @ rotation[: narrow.shape[1]]
@@ -226,20 +231,20 @@ def _squares(X: np.ndarray, m: int, seed: int) -> np.ndarray:
 
 
 def _coefficients(p: int) -> tuple[np.ndarray, np.ndarray]:
-    """``(2 i)! / (4^i i!^2) / pi`` and i, for i = 0, ..., p."""
+    """Return ``(2 i)! / (4^i i!^2) / pi`` and i, for i = 0, ..., p."""
     i = np.arange(p + 1)
     ratios = np.concatenate([[1.0], (2 * i[1:] - 1) / (2 * i[1:])])
     return np.cumprod(ratios) / np.pi, i
 
 
 def _remainder0(p: int) -> float:
-    """Largest error on [-1, 1] of the Taylor polynomial of kappa0 up to term p: at 1, since all terms are positive."""
+    """Return the Taylor polynomial's largest error on [-1, 1] for kappa0: at 1, because coefficients are positive."""
     c, i = _coefficients(p)
     return float(1 / 2 - (c / (2 * i + 1)).sum())
 
 
 def _remainder1(p: int) -> float:
-    """As `_remainder0`, for kappa1, whose terms are integrals of those of kappa0."""
+    """Return the same error for kappa1, whose terms are integrals of the terms of kappa0."""
     c, i = _coefficients(p)
     return float(1 / 2 - 1 / np.pi - (c / ((2 * i + 1) * (2 * i + 2))).sum())
 
@@ -251,7 +256,7 @@ _TAYLOR: dict[str, tuple[Callable[[int], float], Sequence[float]]] = {
 
 
 def _estimate(features: Callable[..., np.ndarray], X: np.ndarray, m: int, seed: int) -> np.ndarray:
-    """``Z Z^T`` for m features, formed in parts of bounded size."""
+    """Return ``Z Z^T`` for m features, formed in parts of bounded size."""
     rng, total = np.random.default_rng(seed), np.zeros((len(X), len(X)))
     for start in range(0, m, _PIECE):
         piece = min(m - start, _PIECE)
@@ -261,7 +266,7 @@ def _estimate(features: Callable[..., np.ndarray], X: np.ndarray, m: int, seed: 
 
 
 def _deviation(A: np.ndarray, K: np.ndarray, alpha: float = ALPHA) -> float:
-    """The smallest epsilon of the guarantee: the largest ``|eigenvalue - 1|`` of A + alpha I against K + alpha I."""
+    """Return the least epsilon for which A + alpha I approximates K + alpha I to a factor of 1 +- epsilon."""
     eigenvalues, vectors = np.linalg.eigh(K)
     root = vectors / np.sqrt(np.maximum(eigenvalues, 0) + alpha)
     return float(np.abs(np.linalg.eigvalsh(root.T @ (A - K) @ root)).max())

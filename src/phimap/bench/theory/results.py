@@ -1,4 +1,4 @@
-"""Results of the experiment on variances and bounds: tables, and findings beside the papers."""
+"""Tables and findings of the experiment on variances and bounds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from phimap.bench.theory.measure import (
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Variances, biases and bounds: a table of each, and the findings."""
+    """Measure variances, biases and bounds, and return a table of each and the findings."""
     n_draws = options.repeats or DRAWS
     of_variances = measured(stages, "variances", variances(n_draws, options.seed), len(VARIANCES) * len(TAUS))
     of_biases = measured(stages, "biases", biases(options.seed), len(TAUS[:2]) + len(SORF_TAUS))
@@ -91,7 +91,7 @@ def _drawn(found: pd.DataFrame) -> str:
 
 
 def _printed_normalized(tau: float) -> float:
-    """The survey's printed variance of NRFF, which subtracts a term from the variance of pairs, not of offsets."""
+    """Return the survey's printed variance of NRFF. It starts from the variance of pairs instead of offsets."""
     E = np.exp(-(tau**2))
     return float(pm.theory.estimator_variance("gaussian", tau, DIRECTIONS) - E * (3 - E**2) / (4 * DIRECTIONS))
 

@@ -1,4 +1,4 @@
-"""Base classes of the maps of images, with the image shape and the kernel of a convolutional network."""
+"""Base classes of maps of images: they hold the image shape and the kernel of a convolutional network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phimap.features.base import FeatureMap
 from phimap.kernels import CNTK
 from phimap.random_map import MapRecord
 
-#: Upper bound on the sides and the channels of images and filters in model files.
+#: Upper bound on side lengths and numbers of channels, of images and filters in model files.
 LONGEST_SIDE = 2**20
 
 

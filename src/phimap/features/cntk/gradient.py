@@ -131,7 +131,7 @@ class CNTKGradientFeatures(ConvolutionalFeatures):
     Notes
     -----
     **Error.** The bias is O(L / k). The error falls like ``sqrt(L / k)``, that is like ``m^(-1/4)`` in the output width
-    m. It is the baseline for `CNTKSketch`.
+    m. These features are the baseline for `CNTKSketch`.
 
     **Cost.** O(L q^2 k^2) flops per pixel. Use `transform_batches` to process the features in batches.
 

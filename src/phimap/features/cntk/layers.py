@@ -30,7 +30,7 @@ class LayerInput:
         Square roots of N_h: exact lengths of the patches of phi_{h-1}.
     lengths : array of shape (n h w,)
         Square roots of P_{h-1} of each pixel with itself: exact lengths of psi_{h-1}.
-    moments : Moments
+    moments : ActivationMoments
         Hermite coefficients of the activation for patches of length `roots`.
     """
 
@@ -54,9 +54,10 @@ class ConvolutionLayer(Record):
     tangent_window : WindowRecord or None
         Windows of eta_{h-1} for h > 2, which give psi_{h-1}. For h = 2 psi_1 is the patch itself.
     relu : MapRecord or None
-        Features of the activation's dual without degrees 0 and 1, of patches; None in the last layer.
+        Map from patches to features of the activation's dual without degrees 0 and 1; None in the last layer.
     step : MapRecord or None
-        Features of the derivative's dual without degrees 0 and 1, of patches; None in the first layer, where psi_0 = 0.
+        Map from patches to features of the derivative's dual without degrees 0 and 1; None in the first layer, where
+        psi_0 = 0.
     product : ProductRecord or None
         Sketch of the product of psi_{h-1} and the features of the derivative's dual without degree 0.
     """

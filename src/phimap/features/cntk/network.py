@@ -16,7 +16,7 @@ from phimap.features.cntk.units import FoldedUnits, Units
 from phimap.ops import Array, Ops
 from phimap.records import of_number, of_signs
 
-# The images that all threads process at a time may take one part in this many of the byte budget.
+# The images that all threads process at a time take at most the byte budget divided by this number.
 _BUDGET_SHARE = 4
 # Numbers stored per pixel in addition to its features: variances and moments of the layers.
 _NUMBERS = 10
@@ -36,7 +36,7 @@ class CNTKRecord(ImageRecord):
     layers : tuple of ConvolutionLayer
         First to last layer, at least two.
     pixel_window : WindowRecord
-        Sums of one number per pixel over windows, without signs.
+        Window that adds up one number per pixel, without signs.
     pixel_signs : tuple of two ndarrays of int8, shapes (height, n_components) and (width, n_components), or None
         Without pooling, random signs of the image rows and columns. The features of a pixel are multiplied by the signs
         of its row and its column, and summed over pixels. None averages over pixels instead.
@@ -96,7 +96,7 @@ class CNTKRecord(ImageRecord):
         pooled = out[:, first : first + self.n_components]
         ops.zero(out, first, first + self.n_components)
         for region in self._regions(ops, images.n_images):
-            # The features of a region depend on all pixels of the wider one.
+            # The features of a region depend on all pixels of the wider region.
             wide = region.widened(self._reach, images.shape)
             self._pool(ops, self._through_layers(ops, images.within(ops, wide)), region, wide, pooled)
         share = 1 / images.per_image if self.pixel_signs is None else images.per_image**-0.5
@@ -105,7 +105,7 @@ class CNTKRecord(ImageRecord):
             ops.scale_rows_in_place(pooled, norms)
 
     def _regions(self, ops: Ops, n_images: int) -> Iterator[Region]:
-        """Parts of the images that fit into the byte budget together with the pixels around them that they need."""
+        """Regions that fit into the byte budget together with the surrounding pixels on which their features depend."""
         height, width, _ = self.image_shape
         n_threads = thread_count() if ops.threaded else 1
         pixel_bytes = _BUDGET_SHARE * n_threads * n_images * self._stored_width * ops.dtype.itemsize
@@ -120,7 +120,7 @@ class CNTKRecord(ImageRecord):
 
     @property
     def _reach(self) -> int:
-        """Largest distance, along an axis, of pixels on which the features of a pixel depend."""
+        """Largest distance along an axis between a pixel and the pixels on which its features depend."""
         return len(self.layers) * (self._filter_size // 2)
 
     @property
@@ -176,7 +176,7 @@ class CNTKRecord(ImageRecord):
             first, products = layer.products(ops, entering, part.rows, patch, psi)
             ops.scale_rows_in_place(first, entering.moments.slope[part.rows])
             if self.pixel_signs is None:
-                # Sum over pixels before `linear` selects rows, which is then done once per image and not per pixel.
+                # Sum over pixels before `linear` selects rows, so that rows are selected per image and not per pixel.
                 first, products = (ops.matmul(weights[part.pixels], part.by_image(Z)) for Z in (first, products))
                 total = self._side_by_side(ops, product.linear(first), products)
             else:

@@ -22,7 +22,7 @@ from phimap.records import Record, of_floats, of_indices, of_number, of_signs
 from phimap.sketches.signs import fair_factors, fair_signs
 from phimap.sketches.transform_rows import balanced_rows, padded_width
 
-#: Widest inputs with dense orthogonal directions: up to this width a product is as fast as three Hadamard transforms.
+#: Largest input width with dense orthogonal directions: a product is then as fast as three Hadamard transforms.
 WIDEST_DENSE = 64
 
 
@@ -123,7 +123,7 @@ def draw_remainder(
 ) -> RectifiedRemainderRecord:
     """Random features of kappa_1 (order 1) or kappa_0 (order 0) on unit rows, without the degrees 0 and 1.
 
-    They are ``(|g| - c) / sqrt(2)`` and ``(sign(g) - c g) / sqrt(2)`` for projections g of unit variance.
+    The features are ``(|g| - c) / sqrt(2)`` and ``(sign(g) - c g) / sqrt(2)`` for projections g of unit variance.
     """
     scale = (2 * n_components) ** -0.5
     if n_features > WIDEST_DENSE:
@@ -180,7 +180,7 @@ class ProductRecord(Record):
         return first, second
 
     def linear(self, first: Array) -> Array:
-        """Sketch of x, linear in the transform: it may be applied to sums of transforms."""
+        """Sketch of x. It is linear in the transform `first`, which may therefore be a sum of transforms."""
         return first[:, self.linear_rows] * max(self.linear_rows.shape[0], 1) ** -0.5
 
     def products(self, ops: Ops, first: Array, second: Array) -> Array:

@@ -13,7 +13,7 @@ from phimap.sketches import PolySketch
 
 # Number of nodes of the fit, many more than coefficients.
 _N_NODES = 200
-# Weight of cosine 1 in the fit: cosines of neighbouring pixels are close to 1, where the fit becomes almost exact.
+# Weight of cosine 1 in the fit. It makes the fit almost exact there, because cosines of neighbouring pixels are near 1.
 _END_WEIGHT = 1e3
 
 
@@ -22,15 +22,15 @@ def remainder_powers(
 ) -> MapRecord | None:
     """Sketches of the powers 2, ..., `degree`, whose weighted sum estimates kappa without its degrees 0 and 1.
 
-    For homogeneous units with a share `fold` of the absolute value, this remainder is multiplied by ``2 fold``. None is
-    returned if all weights are 0.
+    For homogeneous units with a share `fold` of the absolute value, this remainder is multiplied by ``2 fold``. Returns
+    None if all weights are 0.
     """
     weights = {power: 2 * fold * weight for power, weight in fitted_weights(order, layer, degree, fold).items()}
     if not weights or fold == 0:
         return None
     total = sum(weights.values())
     # The variance of a power's sketch is about its squared weight over its width; widths proportional to the weights
-    # minimise the sum.
+    # minimise the sum of the variances.
     widths = {power: max(1, round(n_components * weight / total)) for power, weight in weights.items()}
     return PolySketch(inner_components=n_components).sample_powers(n_features, widths, rng, weights)
 

@@ -22,10 +22,11 @@ from phimap.random_map import MapRecord
 from phimap.sketches.signs import fair_signs
 from phimap.sketches.transform_rows import padded_width
 
-# Parameters of the published construction only.
+# Names of the parameters that apply only to the published construction.
 _PUBLISHED = ("phi_components", "psi_components", "relu_components", "step_components", "epsilon", "delta")
 _PUBLISHED_DEGREE = 8
-# If a quarter of the output width is below this number of hidden features, more of them reduce the error noticeably.
+# Default number of hidden features for small output widths, at most half of which are hidden features. Up to this
+# number, more hidden features reduce the error noticeably.
 _LEAST_HIDDEN = 1024
 
 

@@ -65,7 +65,7 @@ class ActivationMoments(NamedTuple):
 
 
 class Units(Record):
-    """An activation, as the layers of a sketch use it."""
+    """The operations of an activation that the layers of a sketch use."""
 
     #: Whether the activation is homogeneous: scaling an image scales its features.
     is_homogeneous: bool
@@ -165,8 +165,8 @@ class PointwiseUnits(Units):
         pass
 
     def draw(self, order: int, n_features: int, n_components: int, rng: np.random.Generator) -> MapRecord | None:
-        # Up to this width a product is as fast as three Hadamard transforms, whose projections are nearly Gaussian only
-        # for many inputs.
+        # Up to this width a dense product is as fast as three Hadamard transforms, which give nearly Gaussian
+        # projections only for many inputs.
         projection = SORF() if n_features > WIDEST_DENSE else Orthogonal()
         directions = projection.sample(StandardGaussianLaw(n_features), n_components, rng)
         return PointwiseRemainderRecord(directions, self, order)

@@ -1,1 +1,1 @@
-"""Feature maps that depend on the data: leverage scores, weights learned for a pool of frequencies, compression."""
+"""Feature maps that depend on the data: frequencies are drawn by leverage scores or weighted, or maps compressed."""

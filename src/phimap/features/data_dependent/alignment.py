@@ -10,17 +10,17 @@ def aligned_weights(energies: np.ndarray, radius: float) -> np.ndarray:
     """Maximiser (l,) of ``energies @ q`` over nonnegative weights q of sum 1 with ``l |q|^2 - 1 <= radius``.
 
     The constraint is the chi-square ball around 1 / l. The maximiser is ``(energies - tau)_+``, divided by its sum,
-    for the tau that puts it on the boundary of the ball. If the ball contains the equal weights on the largest
-    energies alone, these are returned.
+    for the tau that puts the maximiser on the boundary of the ball. If the ball contains the weights that are equal on
+    the largest energies and 0 elsewhere, these weights are returned.
     """
     order, largest = energies.size, energies == energies.max()
     if order / largest.sum() - 1 <= radius:
         return largest / largest.sum()
     if radius == 0:
         return np.full(order, 1.0 / order)
-    # Scale the energies, as the bisection's tolerance is absolute.
+    # Scale the energies, because the bisection's tolerance is absolute.
     energies = energies / energies.max()
-    # If no weight is 0, the spread is ``variance / (mean - tau)^2``, which is solved in closed form.
+    # If no weight is 0, the spread is ``variance / (mean - tau)^2``, so that tau has a closed form.
     tau = energies.mean() - energies.std() / radius**0.5
     least = energies.min()
     if tau > least:

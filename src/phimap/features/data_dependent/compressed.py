@@ -21,9 +21,9 @@ from phimap.projections.dense import DenseRecord
 from phimap.random_map import MapRecord, RandomMap, evaluate
 from phimap.records import of_floats, of_indices, with_lengths
 
-# Features of the default inner map for each feature that is kept.
+# Number of features of the default inner map for each feature that is kept.
 _POOL = 4
-# Square matrices of order l, the inner map's width, that choosing columns holds in memory.
+# Number of l x l matrices, for an inner map of width l, that are in memory while columns are chosen.
 _MATRICES = 4
 
 
@@ -107,7 +107,7 @@ class CompressedFeatures(FeatureMap):
         (greedy iterative geodesic ascent) along great circles of the unit sphere. The weights of the chosen features
         are then fitted jointly by nonnegative least squares.
     n_subset : int, default=1000
-        Most rows, at least 2, on whose pairs the estimates are compared; fewer if the byte budget is small.
+        Maximum number of rows, at least 2, on whose pairs the estimates are compared; less for a small byte budget.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
         Seed of the row sample, and of the inner map if its own `random_state` is None; None draws fresh entropy.
     n_jobs : int or None, default=None
@@ -134,7 +134,7 @@ class CompressedFeatures(FeatureMap):
     stored Fourier directions, one projection per kept feature. For other maps all features are computed and a subset
     is kept, so that only the learner becomes cheaper.
 
-    **Differs from the source in** the pairs of rows: all pairs of a subset of the rows are used, where the source
+    **Differs from the source in** the pairs of rows: all pairs of a subset of the rows are used, but the source
     draws pairs (the inner product over all pairs is the squared inner product of two columns, so that pairs are never
     formed); and in the weights, which are fitted jointly at the end.
 
@@ -182,7 +182,7 @@ class CompressedFeatures(FeatureMap):
         return isinstance(self.feature_map, RandomMap) and self.feature_map.wants_targets
 
     def fit_rows(self) -> int:
-        """Rows that `fit` can use: the larger of `n_subset` and the rows that the inner map can use."""
+        """Number of rows that `fit` can use: `n_subset`, but at least as many as the inner map can use."""
         inner = self.feature_map.fit_rows() if isinstance(self.feature_map, RandomMap) else super().fit_rows()
         return max(inner, self.n_subset)
 

@@ -1,4 +1,4 @@
-"""Greedy algorithms for sparse weights under which a sum of vectors approximates the sum of all vectors.
+"""Greedy algorithms for sparse weights: the weighted sum of a few vectors approximates the sum of all vectors.
 
 Nonzero vectors r_1, ..., r_l are given only by their inner products G (l, l). Both algorithms scale the vectors to
 equal length and use exact line search, so that the error never increases.

@@ -12,12 +12,12 @@ from phimap.kernels import Kernel
 _JITTER = 16
 # Ridge penalties to choose from, in units of the mean diagonal of the normal equations.
 _PENALTIES = 10.0 ** np.arange(-8, 1)
-# Cross-validation folds for the choice of the penalty.
+# Number of cross-validation folds for the choice of the penalty.
 _FOLDS = 2
 
 
 def least_squares_weights(kernel: Kernel, rows: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    """Nonnegative weights (l,) that minimise ``|K - sum_j a_j C_j|_F``, with entries ``cos(<w_j, x - y>)`` of C_j."""
+    """Nonnegative weights (l,) that minimise ``|K - sum_j a_j C_j|_F``; C_j has the entries ``cos(<w_j, x - y>)``."""
     return nonnegative_solution(*_normal_equations(kernel, rows, frequencies))
 
 
@@ -41,8 +41,8 @@ def shrunk_weights(kernel: Kernel, rows: np.ndarray, frequencies: np.ndarray, rn
 def _normal_equations(kernel: Kernel, rows: np.ndarray, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Inner products (l, l) of the C_j with each other and (l,) with K, as means over all pairs of rows.
 
-    As C_j is ``c_j c_j^T + s_j s_j^T``, inner products of the C_j are sums of squared inner products of the columns
-    c_j and s_j, and the C_j are never formed.
+    Because C_j is ``c_j c_j^T + s_j s_j^T``, inner products of the C_j are sums of squared inner products of the
+    columns c_j and s_j, and the C_j are never formed.
     """
     projected = rows @ frequencies.T
     cosines, sines = np.cos(projected), np.sin(projected)

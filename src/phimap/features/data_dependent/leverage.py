@@ -47,7 +47,7 @@ class LeverageFeatures(TargetedFeatures):
         ``"surrogate"`` uses ``z^T (Y Y^T / n + I) z``, which needs targets in `fit` but not the kernel matrix or
         alpha. The surrogate scores of two frequencies differ by at most a factor of two.
     n_subset : int, default=1500
-        Most rows, at least 2, on which scores are computed; fewer if the byte budget is small.
+        Maximum number of rows, at least 2, on which scores are computed; less for a small byte budget.
     projection : str or Projection, default="gaussian"
         How the pool is drawn, see `FourierFeatures`.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
@@ -68,9 +68,9 @@ class LeverageFeatures(TargetedFeatures):
     Notes
     -----
     **Error.** Unbiased for any scores: the mean over draws is the pool's kernel estimate, whose mean is the kernel.
-    For a Delta-spectral approximation of ``K + n alpha I`` about ``d log(d) / Delta^2`` frequencies suffice, d the
-    statistical dimension; with draws from p, the largest score replaces d. If alpha is so large that all scores are
-    nearly equal, the error is that of draws from p. The diagonal of the estimate is 1 only in the mean.
+    For a Delta-spectral approximation of ``K + n alpha I`` about ``d log(d) / Delta^2`` frequencies suffice, where d
+    is the statistical dimension. With draws from p, the largest score replaces d. If alpha is so large that all scores
+    are nearly equal, the error is that of draws from p. The diagonal of the estimate is 1 only in the mean.
 
     **Cost.** ``fit``: eigenvalues of a kernel matrix of order n, O(n^3), and ``4 n^2`` flops for each frequency of the
     pool; surrogate scores take ``4 n (d + t)`` flops for each, for t target columns. ``transform``: as for stored
@@ -132,7 +132,7 @@ class LeverageFeatures(TargetedFeatures):
         return self.scores == "surrogate"
 
     def fit_rows(self) -> int:
-        """Rows that `fit` can use: at least `n_subset`."""
+        """Number of rows that `fit` can use: `n_subset`, but at least the default of all maps."""
         return max(super().fit_rows(), self.n_subset)
 
     def _draw_for(self, X: Array, targets: np.ndarray | None, streams: dict[str, np.random.Generator]) -> FourierRecord:

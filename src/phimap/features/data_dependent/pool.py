@@ -15,7 +15,7 @@ from phimap.ops import Array, ops_for
 from phimap.projections import Projection, as_projection
 from phimap.projections.dense import DenseRecord
 
-# Frequencies whose cosines and sines are in memory at a time.
+# Number of frequencies whose cosines and sines are in memory at a time.
 _BLOCK = 1024
 # Maximum number of n x n matrices, for n rows, that scores and weights hold in memory.
 _MATRICES = 4
@@ -65,7 +65,10 @@ def for_blocks(
 def spectral_record(
     frequencies: np.ndarray, weights: np.ndarray, n_components: int, rng: np.random.Generator
 ) -> FourierRecord:
-    """The map of weighted frequencies (s, d): cosine and sine of each; for odd widths the last has a random phase."""
+    """The map with a cosine and a sine for each weighted frequency (s, d).
+
+    For odd widths the last frequency has only one cosine, with a random phase.
+    """
     n_phases = n_components % 2
     shift = rng.uniform(0, 2 * np.pi, n_phases)
     scale = np.sqrt(weights * np.repeat([1.0, 2.0], [len(weights) - n_phases, n_phases]))

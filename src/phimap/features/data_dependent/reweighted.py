@@ -143,7 +143,7 @@ class ReweightedFeatures(TargetedFeatures):
         Radius of the ball of ``"alignment"``, at least 0: the bound on ``l |a|^2 - 1`` for the l weights of the pool.
         ``"auto"`` is l / s - 1, at which equal weights on s of the l frequencies are on the boundary.
     n_subset : int, default=2000
-        Most rows, at least 2, that weights are learned from; fewer if the byte budget is small.
+        Maximum number of rows, at least 2, from which weights are learned; less for a small byte budget.
     projection : str or Projection, default="auto"
         How the pool is drawn, see `FourierFeatures`. Learned weights replace those of a quadrature rule.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
@@ -164,7 +164,7 @@ class ReweightedFeatures(TargetedFeatures):
     -----
     **Error.** ``"least-squares"`` never has more error than equal weights on the rows it is fitted to; on other rows
     this holds if s is small compared with the number of pairs of rows. Its estimate is biased. Energies from n rows
-    have noise of about ``1 / n``: if they hardly exceed this, the selection is random.
+    have noise of about ``1 / n``: if they hardly exceed this noise, the selection is random.
 
     **Cost.** `fit`, for l frequencies in the pool and t targets: ``4 n l (d + t)`` flops for energies;
     O(n^2 l) for ``"kitchen-sinks"``; for ``"least-squares"`` and ``"stein"`` ``6 n l^2`` flops and nonnegative least
@@ -228,7 +228,7 @@ class ReweightedFeatures(TargetedFeatures):
         return self.method in METHODS and not METHODS[self.method].estimates
 
     def fit_rows(self) -> int:
-        """Rows that `fit` can use: at least `n_subset`."""
+        """Number of rows that `fit` can use: `n_subset`, but at least the default of all maps."""
         return max(super().fit_rows(), self.n_subset)
 
     def _draw_for(self, X: Array, targets: np.ndarray | None, streams: dict[str, np.random.Generator]) -> FourierRecord:

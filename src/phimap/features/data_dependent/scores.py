@@ -70,7 +70,7 @@ def target_energies(rows: np.ndarray, targets: np.ndarray, frequencies: np.ndarr
 
 
 def inclusion_probabilities(scores: np.ndarray, size: int) -> np.ndarray:
-    """Inclusion probabilities (l,) of sum `size`, proportional to the scores except those capped at 1."""
+    """Inclusion probabilities (l,) that sum to `size`, proportional to the scores except those capped at 1."""
     certain = np.zeros(scores.size, dtype=bool)
     probabilities = np.ones(scores.size)
     while True:

@@ -25,7 +25,7 @@ class TargetedFeatures(FeatureMap):
 
     @abstractmethod
     def _draw_for(self, X: Array, targets: np.ndarray | None, streams: dict[str, np.random.Generator]) -> MapRecord:
-        """Check the parameters, then draw the record for rows `X` (n, d) and targets (n, t), or None if not used."""
+        """Check the parameters, then draw the record for rows `X` (n, d) and `targets` (n, t), None if not used."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

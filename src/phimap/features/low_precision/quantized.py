@@ -96,8 +96,8 @@ class QuantizedRecord(PackableRecord):
 class QuantizedFeatures(PackableFeatures):
     r"""Low-precision features: the features of a bounded map, rounded to 1, 2, 4 or 8 bits (LP-RFF, LM-RFF).
 
-    Every feature lies between two grid points and is rounded to one of them: at random, with the probabilities that
-    preserve its mean, or to the nearest, on a grid optimised for cosines.
+    Every feature lies between two grid points and is rounded to one of them. The point is either drawn with the
+    probabilities that preserve the mean, or it is the nearest point of a grid optimised for cosines.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class QuantizedFeatures(PackableFeatures):
         self.feature_map = inner.set_params(n_components=value)
 
     def fit_rows(self) -> int:
-        """Rows that `fit` can use: as many as the inner map can use."""
+        """Number of rows that `fit` can use: as many as the inner map can use."""
         return self.feature_map.fit_rows() if isinstance(self.feature_map, RandomMap) else super().fit_rows()
 
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> QuantizedRecord:
@@ -236,7 +236,7 @@ class QuantizedFeatures(PackableFeatures):
             angles = streams["rounding"].uniform(0, 2 * np.pi, inner.record_.n_pairs)
             turn = np.stack([np.cos(angles), np.sin(angles)])
             return QuantizedRecord(inner.record_, reach * peak, int(self.bits), None, bool(self.packed), gain, turn)
-        # Signed keys, as some backends have no unsigned 64-bit integers.
+        # The keys are signed, because some backends have no unsigned 64-bit integers.
         dither = streams["rounding"].integers(-(2**63), 2**63, self.n_components)
         return QuantizedRecord(inner.record_, float(peak), int(self.bits), dither, bool(self.packed))
 

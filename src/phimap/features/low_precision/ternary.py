@@ -104,7 +104,7 @@ class TernaryFeatures(PackableFeatures):
     degrees : {2, 3} or None, default=None
         None uses one function for all features, see `theory.ternary_thresholds`. 2 or 3 divides the features among the
         functions of `theory.ternary_mixture`, whose mean kernel matches the target up to this degree. Their height,
-        and so the variance, is larger: for large widths.
+        and therefore the variance, is larger, so that they suit large widths.
     center : bool or None, default=None
         Whether the mean of the training rows is subtracted from all rows, which costs nothing. None centres if the
         target is the Gaussian kernel, which does not depend on shifts.

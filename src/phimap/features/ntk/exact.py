@@ -21,9 +21,10 @@ from phimap.projections import Projection
 from phimap.random_map import MapRecord
 
 REMAINDERS = ("auto", "sketch", "activation")
-# Rows on which errors are compared, and number of quantiles that represent the cosines.
+# Number of rows on which errors are compared, and number of quantiles that represent the cosines.
 _JUDGES, _QUANTILES = 128, 400
-# Without data, activations are considered up to this input width; for wider inputs sketches are as accurate and faster.
+# Largest input width at which activations are considered without data. For wider inputs sketches are as accurate, and
+# faster.
 _WIDEST_UNKNOWN = 48
 
 

@@ -105,9 +105,10 @@ class NTKGradientFeatures(FeatureMap):
     Notes
     -----
     **Error.** Unbiased at depth 1; deeper maps have a bias O(L / w). The error falls like ``sqrt(L / w)``; at depth 1
-    this is about ``sqrt(d / m)`` for the output width m. It is the baseline for random features of the kernel.
+    this is about ``sqrt(d / m)`` for the output width m. These features are the baseline for random features of the
+    kernel.
 
-    **Cost.** O(L w^2 + w d) flops per row, and as many numbers written. Use `transform_batches` to process them in
+    **Cost.** O(L w^2 + w d) flops per row, and as many features. Use `transform_batches` to process the features in
     batches.
 
     **Differs from the source** not at all: the kernel is scaled as `phimap.kernels.NTK`, with ``K_L(1) = L + 1``.

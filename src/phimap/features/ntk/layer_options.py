@@ -15,7 +15,8 @@ SKETCHES = {
     "countsketch": TensorSketch,
 }
 SAMPLINGS = ("gaussian", "leverage", "gibbs")
-# Narrower hidden layers are not cheaper, and the norms of rows decay with the depth, for some rows to 0.
+# Least default width of hidden layers. Narrower hidden layers are not cheaper, and the norms of rows decay with the
+# depth, for some rows to 0.
 _LEAST_HIDDEN = 256
 
 
@@ -59,13 +60,13 @@ class LayerOptions:
             )
 
     def chosen(self) -> list[str]:
-        """Names of the parameters with non-default values, without `gibbs_sweeps`: any of them selects the layers."""
+        """Names of the parameters, except `gibbs_sweeps`, with non-default values: any of them selects the layers."""
         names = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
         return [name for name in names if name != "gibbs_sweeps"]
 
     @property
     def relu_projection(self) -> str | Projection:
-        """How directions of the rectified features are drawn; the step features always use `projection`."""
+        """The projection that draws directions of the rectified features; step features always use `projection`."""
         return GibbsDirections(self.gibbs_sweeps) if self.sampling == "gibbs" else self.projection
 
     def widths(self, n_features: int, n_components: int, depth: int) -> list[LayerWidths]:

@@ -61,9 +61,9 @@ class NTKLayer(Record):
     Attributes
     ----------
     relu : RectifiedRecord
-        Rectified features, from phi_{l-1} to phi_l.
+        Map from phi_{l-1} to the rectified features phi_l.
     step : RectifiedRecord or None
-        Step features, from phi_{l-1} to features of kappa_0; None, like `product`, for the NNGP kernel.
+        Map from phi_{l-1} to the step features, which estimate kappa_0; None, like `product`, for the NNGP kernel.
     product : TensorSRHTRecord, TensorSketchRecord, TensorProduct or None
         Tensor product of the step features and psi_{l-1}, sketched or not.
     """

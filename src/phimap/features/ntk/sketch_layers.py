@@ -18,7 +18,7 @@ from phimap.sketches.polysketch import PolySketchRecord
 from phimap.sketches.srht import SRHTRecord, TensorSRHTRecord
 from phimap.sketches.tree import sketched
 
-# Inputs wider than this many times the first sketch are hashed in O(nnz) time, as in PolySketch.
+# Inputs more than this many times as wide as the first sketch are hashed in O(nnz) time, as in PolySketch.
 _WIDE = 8
 
 

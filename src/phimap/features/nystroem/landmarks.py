@@ -10,14 +10,17 @@ from phimap.config import stated_budget
 from phimap.kernels import Kernel
 from phimap.ops import single_threaded_blas
 
-# Pivots proposed at a time, so that kernel values are computed in blocks.
+# Number of pivots proposed at a time, so that kernel values are computed in blocks.
 _BLOCK = 64
 # Maximum number of candidate rows in a search for landmarks; more candidates hardly change the result.
 _MOST_ROWS = 20_000
 
 
 def most_candidates(n_landmarks: int) -> int:
-    """Number of candidate rows: at most 20,000, and kernel values with all landmarks fit a quarter of the budget."""
+    """Number of candidate rows: at least `n_landmarks`, else limited to 20,000 rows and a quarter of the byte budget.
+
+    The quarter of the budget is for the kernel values of all candidates with all landmarks.
+    """
     return max(n_landmarks, min(_MOST_ROWS, stated_budget() // (4 * 8 * n_landmarks)))
 
 

@@ -75,7 +75,7 @@ class NystroemRecord(MapRecord):
         return self.kernel.gradients(X, self.landmarks, self.whitening @ coefs[: self.landmarks.shape[0]])
 
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
-        # As the whitening is triangular, the first columns are the features of the first landmarks alone.
+        # Because the whitening is triangular, the first columns are the features of the first landmarks alone.
         return np.arange(n_components), 1.0
 
 
@@ -150,7 +150,7 @@ class NystroemFeatures(FeatureMap):
         self.n_jobs = n_jobs
 
     def fit_rows(self) -> int:
-        """Rows that `fit` can use: at least the number of landmarks, or of candidate rows in a search for landmarks."""
+        """Number of rows that `fit` can use: at least that of landmarks, or of candidates in a search for landmarks."""
         if not isinstance(self.landmarks, str):
             return super().fit_rows()
         wanted = most_candidates(self.n_components) if self.landmarks in SEARCHES else self.n_components
@@ -173,7 +173,7 @@ class NystroemFeatures(FeatureMap):
             order = rng.permutation(X.shape[0])
             order = order[: most_candidates(self.n_components) if how in SEARCHES else self.n_components]
             rows = np.asarray(ops.to_host(ops.dense(X[order])), dtype=np.float64)
-            # For uniform landmarks all permuted rows are taken.
+            # For uniform landmarks, `rows` already holds only the chosen rows.
             chosen = SEARCHES[how](kernel, rows, self.n_components, rng) if how in SEARCHES else slice(None)
             return rows[chosen], ops.dtype
         given = np.array(self.landmarks, dtype=np.float64)

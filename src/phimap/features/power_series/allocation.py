@@ -15,7 +15,8 @@ from phimap.features.power_series.terms import n_monomials
 
 # Maximum number of polynomials of the position that multiply the exact linear term; the first one dominates.
 _MOST_FACTORS = 3
-# A degree in `exact_degrees` is exact regardless of predicted errors if the map is this many times as wide as it needs.
+# A degree in `exact_degrees` is exact, whatever the predicted error, if its monomials take at most one in this many of
+# all features.
 _LARGE = 4
 # Factors of the norms below this share of the kernel are dropped.
 _NEGLIGIBLE = 1e-7
@@ -79,9 +80,9 @@ class Allocation:
 
     Attributes
     ----------
-    moments : Moments
+    moments : RowMoments
         Moments of the row sample, for one split of the rows.
-    options : tuple of Option
+    options : tuple of WidthOption
         One option for each degree from 0 upwards.
     n_components : int
         Width of the map.
@@ -167,7 +168,7 @@ class _Allocator:
         self._cosines = moments.squared_cosines()
 
     def allocate(self, n_components: int) -> Allocation:
-        """Optimise the option of each degree in turn, given the options of the other degrees, until none changes."""
+        """Optimise the option of each degree in turn, given those of the other degrees, until no option changes."""
         options = [list(self._options(degree, n_components)) for degree in range(len(self._coefficients))]
         chosen = [min(of_degree, key=lambda option: option.width) for of_degree in options]
         while True:
@@ -224,7 +225,7 @@ class _Allocator:
         return monomials @ np.linalg.svd(values, full_matrices=len(values) < len(terms))[2].T
 
     def _factors_of_norms(self, norms: NormSeries, degree: int) -> np.ndarray:
-        """`_factors` for c_p that are sums of products of functions of the norms: polynomials times these functions."""
+        """The result of `_factors` if the c_p are functions of the norms: polynomials times functions of the norms."""
         split, n_functions = self._moments.direction is not None, norms.functions.n_functions
         last = len(self._coefficients) - 1
         blocks = []
@@ -261,7 +262,7 @@ class _Allocator:
         return (Piece(degree, factors, 0, deviation),)
 
     def _remainder(self, degree: int, factors: np.ndarray, k: int) -> Piece:
-        """The piece of the power's remainder outside the k leading directions, times `factors`."""
+        """The piece that sketches the remainder of the power outside the k leading directions, times `factors`."""
         inside, outside = self._moments.split(k)
         length = outside * (outside + 2 * inside if degree == 2 else np.ones_like(outside))
         variance = np.multiply.outer(length, length)

@@ -49,7 +49,7 @@ def _exact_terms(option: WidthOption, moments: RowMoments) -> Iterator[SeriesTer
 def _power_terms(
     drawn: Sequence[tuple[Piece, int, float]], allocation: Allocation, method: str, rng: np.random.Generator
 ) -> list[SeriesTerm]:
-    """Sketches of whole powers. `drawn` holds each piece, its width, and the expected width, for unbiased weights."""
+    """Terms that sketch whole powers. `drawn` holds each piece, its width, and the expected width for unbiased weights."""
     if not drawn:
         return []
     sketch_rng, sign_rng = rng.spawn(2)
@@ -65,7 +65,7 @@ def _power_terms(
 
 
 def _scattered_terms(allocation: Allocation, method: str, rng: np.random.Generator) -> tuple[SeriesTerm, ...]:
-    """Terms if there are fewer features than pieces: features are assigned to pieces at random, without bias.
+    """Draw terms for fewer features than pieces: features are assigned to pieces at random, without bias.
 
     By systematic sampling, a piece with a share q < 1 of a feature gets one with probability q and weight ``1 / q``.
     """

@@ -10,9 +10,9 @@ from scipy import sparse
 from phimap.features.power_series.row_sample import spaced_rows
 from phimap.ops import single_threaded_blas
 
-# Most rows over whose pairs variances are averaged.
+# Maximum number of rows over whose pairs variances are averaged.
 _PAIR_ROWS = 256
-# With at least this many rows, principal directions and variances are computed from different rows.
+# Least number of rows for which principal directions and variances are computed from different rows.
 _LEAST_SPLIT = 8
 # Maximum number of principal directions.
 _MOST_DIRECTIONS = 128
@@ -67,7 +67,10 @@ class RowMoments:
 
     @classmethod
     def of_rows(cls, rows: Any) -> list[Self]:
-        """Moments of rows (r, d), without a split and split along the direction of their mean; CSR is never split."""
+        """Moments of rows (r, d) without a split, then of rows split along the direction of their mean.
+
+        CSR rows, and rows of mean 0, have only the moments without a split.
+        """
         if sparse.issparse(rows):
             return [cls(rows, rows.shape[1], None, known=True)]
         mean = rows.mean(axis=0)

@@ -35,7 +35,7 @@ _ELSEWHERE = 0.1
 _TESTED, _COSINES = 9, np.array([-1.0, -0.5, 0.0, 0.5, 0.9, 1.0])
 # Assumed largest norm of new rows: `_MARGIN` times the largest of the sample; without a sample `_REACH` * sqrt(d).
 _MARGIN, _REACH = 1.1, 4.0
-# Number of cached fits, of a few megabytes each: maps on the same data that differ in width or seed share one.
+# Number of cached fits, of a few megabytes each: maps on the same data that differ in width or seed share one fit.
 _REMEMBERED = 4
 # Eigenvalues below this share of the largest matrix's trace are rounding errors.
 _ROUNDING = 1e-10
@@ -147,13 +147,14 @@ class NormFit:
             # With power 0 the kernel does not vanish at zero rows, so that the interval must contain norm 0.
             low = 0.0
         ends = ((low - centre) / (low + centre), (high - centre) / (high + centre))
-        # Weight errors as in a kernel matrix, where rows of large norm count more; equally if the norms are unknown.
+        # Errors are weighted as in a kernel matrix, where rows of large norm count more. If the norms are unknown, all
+        # weights are equal.
         self._weight = power if known else 0
         self._judges = np.quantile(positive if positive.size else [centre], (np.arange(_JUDGES) + 0.5) / _JUDGES)
         if not known:
             places = ends[0] + (ends[1] - ends[0]) * (np.arange(_JUDGES) + 0.5) / _JUDGES
             self._judges = centre * (1.0 + places) / (1.0 - places)
-        # Interior points only, as the kernel may be undefined at norm 0.
+        # Interior points only, because the kernel may be undefined at norm 0.
         tested = np.linspace(low, high, _TESTED + 2)[1:-1]
         for n_nodes in _NODES:
             self.functions = NormFunctions(centre, float(ends[0]), float(ends[1]), n_nodes)
@@ -211,7 +212,7 @@ class NormFit:
         return np.linalg.qr(np.concatenate([at_judges, at_nodes]))[1]
 
     def _sizes(self, norms: np.ndarray) -> np.ndarray:
-        """Weights (n,) in errors of rows with these norms."""
+        """Weights (n,) that rows with these norms have in errors."""
         return (norms / self.functions.centre) ** self._weight
 
     def _at_pairs(self, norms: np.ndarray, cosines: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ _TRUNCATION, _MOST_DEGREE = 1e-3, 32
 
 @dataclass(frozen=True)
 class SeriesPreparation:
-    """A kernel, and the preparation of rows for which it is a power series in their inner products.
+    """A kernel, and a preparation of rows such that the kernel is a power series in inner products of prepared rows.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ from phimap.records import of_floats, of_number
 from phimap.sketches.signs import fair_factors
 
 RANDOM_DEGREES = "random-maclaurin"
-"""The name of the method."""
+"""Name of this method in `DotProductFeatures`."""
 
 # Degree n is drawn with a probability proportional to this number to the power -(n + 1), as in the source.
 _BASE = 2.0
@@ -112,7 +112,7 @@ def draw_random_degrees(
     chances = np.where(coefficients > 0, _BASE ** -np.arange(1.0, len(coefficients) + 1), 0.0)
     chances[exact] = 0.0
     if not chances.any():
-        # All terms of the series are exact.
+        # All terms of the series are exact: the remaining features are zeros.
         terms.append(SeriesTerm(np.zeros((1, left)), None))
     else:
         terms += _random_terms(n_features, coefficients, chances / chances.sum(), left, rng)

@@ -21,7 +21,7 @@ from phimap.kernels.expansion import fit_error, fitted_coefficients
 
 # Degrees tried for the polynomial fitted to a function of the cosine; few of its coefficients are nonzero.
 _FITTED_DEGREES = (1, 2, 4, 8, 16, 32, 64)
-# The search for a degree does not stop before this one: it adds a single power, which is useless for an odd kernel.
+# The search for a degree never stops at this degree or below: degree 2 adds one power, useless for an odd kernel.
 _LEAST_LAST = 2
 # Twice the degree is used only if the predicted error falls below this share of the previous one.
 _GAIN = 0.95
@@ -51,7 +51,7 @@ class SeriesPlan:
     ----------
     n_features : int
         Input width.
-    preparation : Preparation
+    preparation : SeriesPreparation
         The kernel, and the preparation of rows.
     method : str
         How powers are sketched.

@@ -190,7 +190,7 @@ class SeriesRecord(MapRecord):
         Weight of a row. ``"one"``: 1. ``"unit"``: 1, with rows divided by their norms. ``"norm"``: the norm to the
         power `power`, with rows divided by their norms. ``"gaussian"``: ``exp(-|x|^2 / 2)``.
     shift : ndarray of shape (n_features,) or None
-        Subtracted from rows first.
+        Vector that is subtracted from rows first; None is 0.
     scale : ndarray of shape (n_features,) or None
         Factors of the columns, applied after the shift.
     direction : ndarray of shape (n_features,) or None
@@ -198,7 +198,7 @@ class SeriesRecord(MapRecord):
     terms : tuple of SeriesTerm
         The terms, with features side by side.
     power : int
-        Power of the norm for ``weight="norm"``. With power 0 the weight is 1, and 0 for zero rows.
+        Power of the norm for ``weight="norm"``. With power 0 the weight is 1 for nonzero rows and 0 for zero rows.
     norms : NormFunctions or None
         Functions of the norm. Polynomials then have a coefficient for each product of a power of the position (outer
         index) and a function of the norm (inner index). None is the constant 1.

@@ -174,7 +174,7 @@ class RectifiedPlan:
     tabulated: ActivationPlan
 
     def predicted_error(self) -> float:
-        """The predicted error of `tabulated`, as the activation is the same."""
+        """The predicted error of `tabulated`, which has the same activation."""
         return self.tabulated.predicted_error()
 
     def draw(self, streams: dict[str, np.random.Generator]) -> SeriesRecord:

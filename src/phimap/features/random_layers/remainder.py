@@ -28,15 +28,15 @@ from phimap.projections.base import ProjectionRecord
 from phimap.random_map import MapRecord
 from phimap.records import of_floats, of_number, with_lengths
 
-# Intervals of a table: several per oscillation of the polynomial of the highest degree.
+# Number of intervals of a table: several per oscillation of the polynomial of the highest degree.
 _INTERVALS = 2**12
 # Largest projection in a table. Projections of unit rows on directions of length sqrt(d) exceed it with a probability
 # of about 1e-15.
 _REACH = 8.0
-# Degrees in the expansion of the squared activation that contribute to the variance; higher degrees are negligible
+# Highest degree in the expansion of the squared activation that is used for the variance. Higher degrees are negligible
 # except for nearly parallel rows.
 _SQUARE_DEGREE = 64
-# Rows of the identity matrix that are projected at a time to compute the lengths of directions.
+# Number of rows of the identity matrix that are projected at a time to compute the lengths of directions.
 _ROWS = 256
 
 
@@ -113,7 +113,7 @@ class ActivationPlan:
         """The plan with the powers of `degrees` exact, as far as they fit into the width.
 
         Given `cosines` (k,) of pairs of rows, the error is predicted, and further degrees are made exact if this lowers
-        it.
+        the error.
         """
         b = zonal_coefficients(kernel, n_features)
 
@@ -213,9 +213,9 @@ def remove_powers(b: np.ndarray, n_features: int, degrees: Sequence[int]) -> tup
 def activation_values(g: np.ndarray, n_features: int, remainder: np.ndarray) -> np.ndarray:
     """The activation ``f(g) = sum_k (-1)^floor(k / 2) sqrt(b_k) p_k(g)``.
 
-    The kernel is the same for any signs; these are those of the expansion of a step function. With them f is small
-    where projections are rare and f^2 is nearly constant, so that the variance is close to its minimum, which is
-    reached by a constant f^2.
+    The kernel is the same for any signs. The chosen signs are those of the expansion of a step function: f is then
+    small where projections are rare, and f^2 is nearly constant. The variance is therefore close to its minimum, which
+    a constant f^2 would reach.
     """
     values = np.zeros_like(g)
     for k, p in enumerate(zonal_polynomials(g, n_features, len(remainder) - 1)):
@@ -249,7 +249,7 @@ def remainder_standard_deviation(remainder: np.ndarray, n_features: int, cosines
 def draw_directions(
     n_features: int, width: int, projection: str | Projection, even: bool, rng: np.random.Generator
 ) -> tuple[ProjectionRecord, np.ndarray | None]:
-    """Directions, and the factors that stretch them to length ``sqrt(d)``; None if they have this length already.
+    """Directions, and the factors that stretch them to length ``sqrt(d)``; None if no direction needs a factor.
 
     With `even` the features are even functions of the projections, so that w and -w are equivalent.
     """
@@ -266,6 +266,7 @@ def draw_directions(
     for first in range(0, n_features, _ROWS):
         rows = np.eye(min(_ROWS, n_features - first), n_features, first)
         squares += np.square(bound.apply(ops, rows)).sum(axis=0)
-    # If all nonzero entries of a structured direction fall on padding, it is zero on the inputs and stays zero.
+    # If all nonzero entries of a structured direction fall on padding, the direction is zero on the inputs. It then
+    # stays zero.
     stretch = np.sqrt(n_features / np.where(squares > 0, squares, n_features))
     return directions, None if np.allclose(stretch, 1.0, rtol=1e-12) else stretch

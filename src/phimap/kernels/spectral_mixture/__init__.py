@@ -1,1 +1,1 @@
-"""Mixtures of modulated Gaussian kernels: values, spectral law, and fits by gradients of a likelihood."""
+"""Mixtures of modulated Gaussian kernels: values, spectral law, and fits that optimise a likelihood by gradients."""

@@ -36,7 +36,7 @@ class Components:
             if mean.any():
                 phases = _phases(X, Y, mean)
                 values *= np.cos(phases, out=phases)
-            # A running mean is exactly 1 where all components are 1; a weighted sum may not be.
+            # Where all components are 1, a running mean is exactly 1, but a weighted sum may not be.
             total += share
             values -= mixture
             values *= share / total

@@ -1,4 +1,4 @@
-"""Fits of spectral mixtures to targets, by gradient methods on a likelihood with random features."""
+"""Fit spectral mixtures to targets: gradient methods optimise a likelihood that uses random features."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from phimap.ops import run_tasks, single_threaded_blas
 _SHARE = 4
 # Minimum number of rows for fitting and validation.
 _LEAST_ROWS = 8
-# Noise variance relative to the variance of the targets: start value and bounds.
+# Start value and bounds of the noise variance, relative to the variance of the targets.
 _NOISE, _NOISES = 0.1, (1e-6, 10.0)
 # Bounds of the component weights, relative to the variance of the targets.
 _WEIGHTS = (1e-6, 100.0)
 # Maximum length scale relative to the extent of the rows.
 _FARTHEST = 100.0
-# The fit from each start uses the number of features and the number of steps divided by this.
+# The fit from each start divides the number of features and the number of steps by this.
 _FIRST_SHARE = 2
-# Multiples of the fitted noise that are tried on the validation rows.
+# Multiples of the fitted noise variance that are compared on the validation rows.
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)
 # Numbers of (rows, features) matrices and of (rows, rows) matrices in memory during a fit.
 _FEATURE_MATRICES, _ROW_MATRICES = 10, 4
@@ -86,7 +86,7 @@ def fit_mixture(
     Y : ndarray of shape (n, t)
     weights : ndarray of shape (n,)
         Positive row weights.
-    options : Options
+    options : MixtureOptions
     seed : SeedSequence
 
     Returns
@@ -147,7 +147,7 @@ def _starts(
     options: MixtureOptions,
     rng: np.random.Generator,
 ) -> Iterator[Components]:
-    """Yield the starts: from the spectrum, wide components, from the spectrum with new draws, then random ones."""
+    """Yield the starts: from the spectrum, wide, from the spectrum with other draws, then random components."""
     for number, stream in enumerate(rng.spawn(options.n_restarts)):
         if number in (0, 2):
             yield from_spectrum(*rows, spectrum, options.n_mixtures, stream)
@@ -158,7 +158,7 @@ def _starts(
 
 
 def _draws(options: MixtureOptions, share: int, n_features: int, rng: np.random.Generator) -> np.ndarray:
-    """Standard normal draws (q, s, d) by Latin hypercube sampling in each component; s is divided by `share`."""
+    """Standard normal draws (q, s, d), by Latin hypercube sampling for each component; `share` divides s."""
     from scipy.stats import qmc
 
     size = max(1, options.n_components // (2 * options.n_mixtures * share))
@@ -170,7 +170,7 @@ def _climbed(likelihood: Likelihood, vector: np.ndarray, spectrum: EmpiricalSpec
     """Minimise the loss from the start `vector` with at most `n_steps` steps of L-BFGS-B."""
     q = likelihood.shape.n_mixtures
     narrow, widest = spectrum.resolution / (2 * np.pi * _FARTHEST), spectrum.nyquist
-    # For a constant column any bounds will do, except 0, whose logarithm is infinite.
+    # The bounds for a constant column are arbitrary, but must not be 0, whose logarithm is infinite.
     narrow, widest = (np.where(bound > 0, bound, 1.0) for bound in (narrow, widest))
     least, most = (
         np.concatenate([np.full(q, np.log(weight)), np.tile(mean, q), np.tile(np.log(scale), q), [np.log(noise)]])
@@ -194,9 +194,9 @@ def _error(
     learned: slice,
     judged: slice,
 ) -> float:
-    """Mean squared error on the validation rows of ridge regression with the exact kernel.
+    """Mean squared error of ridge regression with the exact kernel on the validation rows.
 
-    The best of a few multiples of the noise in `vector` is used.
+    A few multiples of the noise in `vector` are tried as the ridge penalty; the smallest error is returned.
     """
     X, Y, weights = rows
     components, (logs, *_, log_noise) = shape.components(vector), shape.split(vector)
@@ -208,7 +208,7 @@ def _error(
         try:
             coefs = linalg.solve(shifted, Y[learned], assume_a="pos", check_finite=False)
         except linalg.LinAlgError:
-            # With little noise the matrix may be numerically singular.
+            # For a small ridge penalty, the matrix may be numerically singular.
             continue
         squares = np.square(others @ coefs - Y[judged]).mean(axis=1)
         errors.append(float(np.average(squares, weights=weights[judged])))

@@ -183,16 +183,15 @@ class SpectralMixture(CombinedKernel, StationaryKernel):
         ``m_q + s_q u`` with fixed standard normal u, so that the loss is smooth in m_q and s_q.
 
         **Error.** The likelihood has many local maxima. A frequency is found if a start is closer to it than ``2 pi``
-        divided by the extent of the data. The start from the spectrum usually is, if there are few columns. With more
-        than about ten columns there are more distinguishable frequencies than rows, and the fit may follow noise.
+        divided by the extent of the data. With few columns, the start from the spectrum usually is close enough. With
+        more than about ten columns there are more distinguishable frequencies than rows, and the fit may follow noise.
 
         **Cost.** Each step takes about ``5 n m^2`` flops and n m cosines. The byte budget limits rows and features.
 
-        **Differs from the source in** random features in place of the kernel matrix, which takes ``O(n^3)`` per step in
-        the source; and in the spectrum. The source uses the spectrum of regularly spaced inputs. Here it is a
-        periodogram at frequencies along each column and at random frequency vectors, from which strong waves are
-        subtracted before weak waves are selected. Gradients are three matrix products, without automatic
-        differentiation.
+        **Differs from the source in** three respects. Random features replace the kernel matrix, with which a step
+        takes ``O(n^3)``. The source uses the spectrum of regularly spaced inputs. Here the spectrum is a periodogram at
+        frequencies along each column and at random frequency vectors, from which strong waves are subtracted before
+        weak waves are selected. Gradients are three matrix products, without automatic differentiation.
 
         References
         ----------

@@ -107,11 +107,11 @@ class Likelihood:
 
 
 def evidence(Z: np.ndarray, Y: np.ndarray, noise: float, total: float) -> tuple[float, np.ndarray, float]:
-    """Negative log marginal likelihood per row and target, and its derivatives by `Z` (n, m) and `noise`.
+    """Negative log marginal likelihood per row and target, and its derivatives by `Z` and by `noise`.
 
-    Targets `Y` (n, t) have the covariance ``Z Z^T + noise I``; additive constants are omitted. Rows of `Z` and `Y` are
-    multiplied by the square roots of their weights, and `total` is the sum of the weights. Only an m x m matrix is
-    factorised.
+    Targets `Y` (n, t) have the covariance ``Z Z^T + noise I``, where `Z` (n, m) holds the features. Additive constants
+    are omitted. Rows of `Z` and `Y` are multiplied by the square roots of their weights, and `total` is the sum of the
+    weights. Only an m x m matrix is factorised.
     """
     m, t = Z.shape[1], Y.shape[1]
     factor, inverse = _factor(Z, noise)
@@ -121,7 +121,7 @@ def evidence(Z: np.ndarray, Y: np.ndarray, noise: float, total: float) -> tuple[
     loss = (squares / noise + float(np.square(coefs).sum())) / 2
     loss += t / 2 * (log_determinant + (total - m) * np.log(noise))
     slopes = t * (Z @ inverse)
-    # The coefficients minimise the loss, so their own derivatives do not enter.
+    # The coefficients minimise the loss, so their derivatives contribute nothing to the gradient.
     slopes -= errors @ (coefs.T / noise)
     noise_slope = -squares / (2 * noise**2) + t / 2 * (float(np.trace(inverse)) + (total - m) / noise)
     return loss / (total * t), slopes / (total * t), noise_slope / (total * t)
@@ -132,8 +132,8 @@ def held_out_error(
 ) -> tuple[float, np.ndarray, np.ndarray, float]:
     """Half the log of the mean squared error on the validation rows, and its derivatives.
 
-    The derivatives are with respect to the features of the training rows, those of the validation rows, and `noise`. Up
-    to a constant, the loss is the negative log likelihood per row of Gaussian errors, maximised over their variance.
+    The derivatives are by the features of the training rows, by the features of the validation rows, and by `noise`. Up
+    to a constant, the loss is the negative log likelihood per row of Gaussian errors with the most likely variance.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def held_out_error(
 
 
 def _factor(Z: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray]:
-    """Lower Cholesky factor of ``Z^T Z + noise I`` (m, m), and the inverse of that matrix."""
+    """Lower Cholesky factor of the matrix ``Z^T Z + noise I`` (m, m), and the inverse of the matrix."""
     shifted = linalg.blas.dsyrk(1.0, Z.T, lower=1)  # pyright: ignore[reportAttributeAccessIssue]
     shifted[np.diag_indices_from(shifted)] += noise
     factor = linalg.cholesky(shifted, lower=True, check_finite=False)

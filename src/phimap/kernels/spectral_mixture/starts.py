@@ -10,7 +10,7 @@ from phimap.kernels.geometry import squared_distances
 from phimap.kernels.slopes import SCRATCH
 from phimap.kernels.spectral_mixture.components import Components
 
-# Number of candidate frequencies: along single columns, and random vectors over all columns.
+# Number of candidate frequencies along single columns, and number of random candidates over all columns.
 _ALONG, _TOGETHER = 4096, 4096
 # Number of frequencies, drawn in proportion to their power, to which a Gaussian mixture is fitted.
 _DRAWN = 2000
@@ -19,15 +19,15 @@ _DRAWN = 2000
 _ROUNDS, _WAVES, _SHRINKAGE = 3, 32, 1e-2
 # Waves with less than this fraction of the largest power are dropped.
 _FAINT = 0.03
-# Number of rows for the median distance.
+# Maximum number of rows from which the median distance is computed.
 _DISTANCE_ROWS = 300
-# Extent of a column in standard deviations: that of a uniform distribution.
+# Extent of a column divided by its standard deviation: the value for a uniform distribution.
 _EXTENT = 12**0.5
 
 
 @dataclass(frozen=True)
 class EmpiricalSpectrum:
-    """Resolution and Nyquist frequency of the rows.
+    """Resolution and Nyquist frequencies of the rows.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class EmpiricalSpectrum:
     nyquist : ndarray of shape (d,)
         ``pi`` divided by the median gap between the values of a column. Waves of higher frequency are aliased.
     together : ndarray of shape (d,)
-        Nyquist frequency of a regular grid over all columns with the same number of rows.
+        Nyquist frequency of a regular grid over all columns that has as many points as there are rows.
     """
 
     resolution: np.ndarray
@@ -48,7 +48,7 @@ class EmpiricalSpectrum:
         """The `EmpiricalSpectrum` of rows (n, d); the resolution of a constant column is 0."""
         n, d = X.shape
         deviations = X.std(axis=0)
-        # A column that is constant up to rounding gets an infinite extent, and so the resolution 0.
+        # The extent of a column that is constant up to rounding is infinite, so that its resolution is 0.
         extents = _EXTENT * np.where(deviations > 1e-12 * np.abs(X).max(axis=0, initial=0.0), deviations, np.inf)
         resolution = 2 * np.pi / extents
         gaps = [np.diff(np.unique(column)).astype(np.float64) for column in X.T]
@@ -125,7 +125,7 @@ def waves(X: np.ndarray, Y: np.ndarray, weights: np.ndarray, candidates: np.ndar
         chosen = np.concatenate([chosen, candidates[strongest]])
         phases = X @ chosen.T
         parts = np.concatenate([np.cos(phases), np.sin(phases)], axis=1)
-        # Waves of neighbouring frequencies are nearly collinear; the ridge penalty divides the amplitude among them.
+        # Waves of neighbouring frequencies are nearly collinear. The ridge penalty divides the amplitude among them.
         gram = (parts * weights[:, None]).T @ parts + _SHRINKAGE * weights.sum() * np.eye(parts.shape[1])
         coefs = np.linalg.solve(gram, (parts * roots).T @ (Y * roots))
         left = Y - parts @ coefs
@@ -133,7 +133,7 @@ def waves(X: np.ndarray, Y: np.ndarray, weights: np.ndarray, candidates: np.ndar
     if not powers.any():
         # No frequency exceeds the noise.
         return candidates, np.ones(len(candidates))
-    # Drop faint waves: a few of them at distant frequencies would widen a component over the whole range.
+    # Drop waves of low power: a few such waves at distant frequencies would widen a component over the whole range.
     return chosen, np.where(powers >= _FAINT * powers.max(), powers, 0.0)
 
 
@@ -151,10 +151,10 @@ def wide(X: np.ndarray, spectrum: EmpiricalSpectrum, n_mixtures: int) -> Compone
     units = X[:_DISTANCE_ROWS] * spectrum.resolution
     distances = squared_distances(units, units)
     median = np.sqrt(np.median(distances[distances > 0])) if (distances > 0).any() else 1.0
-    # Widths are in units of the resolution, as the distances are.
+    # Widths and distances are in units of the resolution.
     finest = float(np.median(spectrum.together / np.where(spectrum.resolution > 0, spectrum.resolution, 1.0))) / 2
     factors = np.geomspace(1 / median, max(finest, 2 / median), n_mixtures)
-    # Not exactly 0, where the gradient of the cosine vanishes.
+    # The means are not exactly 0, because the gradient of the cosine vanishes there.
     means = 0.1 * factors[:, None] * spectrum.resolution
     return Components(np.full(n_mixtures, 1 / n_mixtures), means, factors[:, None] * spectrum.resolution)
 

@@ -1,1 +1,1 @@
-"""Active learning: the rows to label, selected by the kernel without any labels."""
+"""Active learning: selection of the rows to label, by the kernel alone, without labels."""

@@ -15,13 +15,13 @@ from phimap.learn.blocks.triangle import BlockTriangle, packed_entries
 from phimap.ops import host, ops_for, run_tasks, single_threaded_blas
 from phimap.random_map import RandomMap
 
-# Rows of a tile when all gains are recomputed: float64 copies of their features stay in cache.
+# Number of rows of a tile in the computation of all gains. Float64 copies of the features of a tile stay in cache.
 _TILE = 256
 
 
 @dataclass(frozen=True)
 class _Update:
-    """The rank-one update of the kernel by the selection of a row s.
+    """The rank-one update of the kernel R that follows from the selection of a row s, see `PosteriorKernel`.
 
     Attributes
     ----------
@@ -40,12 +40,12 @@ class _Update:
 
     @property
     def gain(self) -> float:
-        """The decrease of the trace."""
+        """The decrease of the trace of R."""
         return float(np.square(self.column).sum())
 
     @property
     def squared_norm(self) -> float:
-        """The squared norm of column s of R, without the rounding of earlier updates."""
+        """The squared norm of column s of R, free of the rounding errors of earlier updates."""
         return self.gain * self.shifted
 
 
@@ -53,13 +53,13 @@ class PosteriorKernel:
     """Kernel of all rows given the selected rows S: ``R = Z P Z^T`` with ``P = (I + Z_S^T Z_S / alpha)^-1``.
 
     Selecting a row s subtracts ``c c^T`` from R, with ``c = Z u`` and ``u = P z_s / sqrt(R_ss + alpha)``. One product
-    of all features with two vectors then updates the squared norms of the columns of R, ``squared_norms``, and its
-    diagonal, ``variances``. Both are float64; the product has the dtype of the features.
+    of all features with two vectors then updates ``squared_norms``, the squared norms of the columns of R, and
+    ``variances``, the diagonal of R. Norms and variances are float64; the product has the dtype of the features.
 
     Parameters
     ----------
     Z : ndarray of shape (n, m)
-        Features. If they are more than the rows, a rotation reduces them to n columns with the same inner products.
+        Features. If m > n, a rotation reduces them to n columns with the same inner products.
     alpha : float
     n_picks : int
         Largest number of rows that will be selected.
@@ -78,17 +78,18 @@ class PosteriorKernel:
             self._gram.add_products(self._Z[tile].astype(np.float64, copy=False), 1, n_jobs)
         self._factors = np.empty((n_picks, m))
         self._n_factors = 0
-        # All norms are recomputed if one agrees with its column in less than half of the digits.
+        # Largest relative error of the squared norm of a selected row: half of the digits. Above it, all norms are
+        # computed again.
         self._tolerance = float(np.sqrt(np.finfo(self._Z.dtype).eps))
-        # Gains whose relative difference is below this are ties.
+        # Relative difference of gains up to which they are ties.
         self._rounding = float(m * np.finfo(self._Z.dtype).eps)
-        #: How often the norms were computed from the features.
+        #: Number of times that all norms were computed from the features.
         self.n_refreshes: int = 0
         self.refresh()
 
     @staticmethod
     def memory(n: int, m: int, n_picks: int, itemsize: int) -> int:
-        """Bytes for n rows of m features, including the features."""
+        """Return the bytes needed for n rows of m features, including the features."""
         width = min(n, m)
         turned = n * m * itemsize if m > n else 0
         return turned + n * width * itemsize + 8 * (packed_entries(width) + n_picks * width + 4 * n)
@@ -99,7 +100,7 @@ class PosteriorKernel:
         return float(self._trace - self.variances.sum())
 
     def refresh(self) -> None:
-        """Compute norms and diagonal from the features, in O(n m^2)."""
+        """Compute the squared norms of the columns and the diagonal of R from the features, in O(n m^2)."""
         n = len(self._Z)
         self.squared_norms, self.variances, traces = np.empty(n), np.empty(n), np.empty(n)
 
@@ -115,13 +116,13 @@ class PosteriorKernel:
         self.n_refreshes += 1
 
     def best(self, free: np.ndarray) -> int:
-        """The row among the `free` ones (n,) that decreases the trace most; the first of ties."""
+        """Return the row, among those with `free` (n,) true, that decreases the trace most; the first row of ties."""
         gains = np.where(free, self.squared_norms / (np.maximum(self.variances, 0) + self._alpha), -np.inf)
         highest = gains.max()
         return int(np.argmax(gains >= highest - self._rounding * abs(highest)))
 
     def pick(self, free: np.ndarray) -> tuple[int, float]:
-        """Select the best of the `free` rows; its index and the decrease of the trace."""
+        """Select the best of the `free` rows; return its index and the decrease of the trace."""
         row = self.best(free)
         update = self._update(row)
         if abs(self.squared_norms[row] - update.squared_norm) > self._tolerance * update.squared_norm:
@@ -146,12 +147,12 @@ class PosteriorKernel:
         self._n_factors += 1
 
     def _residual(self, rows: np.ndarray) -> np.ndarray:
-        """``P`` times float64 `rows` (..., m)."""
+        """Return ``P`` times each of the float64 `rows` (..., m)."""
         factors = self._factors[: self._n_factors]
         return rows - (rows @ factors.T) @ factors
 
     def _direction(self, row: int) -> tuple[np.ndarray, float]:
-        """The vector u (m,) of a selected row s, and ``R_ss + alpha``."""
+        """Return the vector u (m,) for the selection of row s, and ``R_ss + alpha``."""
         features = self._Z[row].astype(np.float64)
         left = self._residual(features)
         shifted = max(float(left @ features), 0.0) + self._alpha
@@ -170,9 +171,9 @@ class PosteriorKernel:
 
 
 class GreedyDesign(BaseEstimator):
-    r"""Choose rows to label, one after the other, each to lower the expected error of all rows most.
+    r"""Choose rows to label, one after the other. Each choice lowers the expected error of all rows most.
 
-    With the kernel ``K = Z Z^T`` of all rows and the set S of selected ones, every pick minimises
+    With the kernel ``K = Z Z^T`` of all rows and the set S of selected rows, every pick minimises
 
     .. math:: J(S) = -\operatorname{tr} K_{:S} (K_{SS} + \alpha I)^{-1} K_{S:}
 
@@ -182,7 +183,7 @@ class GreedyDesign(BaseEstimator):
     Parameters
     ----------
     feature_map : RandomMap or None
-        Unfitted map of the kernel; a copy is fitted to the rows. None: the rows themselves are the features.
+        Unfitted map of the kernel; a copy is fitted to the rows. If None, the rows themselves are the features.
     n_select : int
         Number k of rows to select.
     alpha : float
@@ -205,9 +206,9 @@ class GreedyDesign(BaseEstimator):
     Notes
     -----
     **Error.** Each pick is the best single row; the whole design may not be the best of its size. Gains are updated in
-    float64 from products in the dtype of the features. The gain of every pick is also computed directly; if the two
-    agree in less than half of the digits, all gains are recomputed and the pick is repeated. Rows whose gains differ
-    only by rounding are ties, and the first is selected.
+    float64 from products in the dtype of the features. The gain of every pick is also computed directly. If both values
+    agree in less than half of the digits, all gains are computed again and the pick is repeated. Rows whose gains
+    differ only by rounding are ties, and the first of them is selected.
 
     **Cost.** ``n m min(n, m)`` multiply-adds once, then ``2 n m + m^2 + 4 k m`` for each pick. With
     ``R = K - K_{:S} (K_SS + alpha I)^-1 K_{S:}`` the gain of a row x is ``|R_{:x}|^2 / (R_xx + alpha)``. A pick s
@@ -217,7 +218,7 @@ class GreedyDesign(BaseEstimator):
     u is a row of the Cholesky factor of ``K_SS + alpha I`` in the space of features. Memory: Z, half of ``Z^T Z`` and
     k vectors u in float64.
 
-    **Differs from the source in** the cost, where the source evaluates J for all candidates of a pick in O(n m k^2).
+    **Differs from the source in** the cost: the source evaluates J for all candidates of a pick in O(n m k^2).
 
     References
     ----------
@@ -266,7 +267,7 @@ class GreedyDesign(BaseEstimator):
             If a parameter is out of range, there are fewer unlabelled rows than `n_select`, `initial` has a row
             twice or out of range, or `X` is empty or not finite.
         MemoryError
-            If features and sums would exceed the byte budget.
+            If the features and their sums would exceed the byte budget.
         """
         n_select = check_integer("n_select", self.n_select, least=1)
         alpha = check_real("alpha", self.alpha, above=0.0)
@@ -299,7 +300,7 @@ class GreedyDesign(BaseEstimator):
         return self.indices_
 
     def _features(self, X: Any, n_picks: int) -> np.ndarray:
-        """Features (n, m) of the rows on the host; MemoryError if the design would exceed the byte budget."""
+        """Return features (n, m) of the rows on the host; raise MemoryError if the design exceeds the byte budget."""
         ops = ops_for(X)
         width = X.shape[1] if self.feature_map is None else self.feature_map.output_width(X.shape[1])
         needed, budget = PosteriorKernel.memory(X.shape[0], width, n_picks, ops.dtype.itemsize), memory_budget()
@@ -318,7 +319,7 @@ class GreedyDesign(BaseEstimator):
 
 
 def _check_rows(initial: Any, n_rows: int) -> np.ndarray:
-    """Indices of labelled rows, each at most once."""
+    """Return the indices of labelled rows; raise if one is out of range or occurs twice."""
     rows = np.asarray([] if initial is None else initial)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
         raise ValueError(

@@ -17,15 +17,15 @@ from phimap.packed import PackedArray
 
 #: Features (r, m): an array, a tensor or a packed array.
 Features = Array | PackedArray
-# Products with targets are summed over so many rows in the dtype of the features; their sum is float64.
+# Number of rows whose products with targets are summed in the dtype of the features. Further sums are in float64.
 _SUMMED_ROWS = 256
 
 
 class FeatureBlock(ABC):
-    """Features of some rows (r, m), and their products for solvers.
+    """Features (r, m) of some rows, and the products with them that solvers need.
 
-    Products are computed in the dtype and on the device of the features. `n_jobs` changes no bit. Methods that a kind
-    of block does not define use its dense form.
+    Products are computed in the dtype and on the device of the features. `n_jobs` changes no bit. If a kind of block
+    does not define a method, the method uses the dense form of the block.
 
     Attributes
     ----------
@@ -72,15 +72,15 @@ class FeatureBlock(ABC):
         return self.cross_products(weights[:, None] * self.times(V, n_jobs), n_jobs)[0]
 
     def scaled(self, factors: np.ndarray) -> FeatureBlock:
-        """The block with its rows times `factors` (r,), in its dtype."""
+        """The block with its rows multiplied by `factors` (r,), in the dtype of the block."""
         return self.to_dense().scaled(factors)
 
     def columns(self, index: np.ndarray) -> FeatureBlock:
-        """The block of the features `index`, in this order."""
+        """The block with the features at `index`, in this order."""
         return self.to_dense().columns(index)
 
     def rows(self, index: np.ndarray) -> FeatureBlock:
-        """A copy of the rows `index`, on the same device."""
+        """A copy of the rows at `index`, on the same device."""
         return feature_block(self.features[index])
 
     @abstractmethod
@@ -88,20 +88,20 @@ class FeatureBlock(ABC):
         """The features as a dense block on the same device."""
 
     def to_host(self) -> np.ndarray:
-        """The features as a dense array on the host; may share memory."""
+        """The features as a dense array on the host, which may share memory with the block."""
         return self.to_dense().to_host()
 
     def host_copy(self) -> FeatureBlock:
-        """The block on the host, copied if other code may overwrite its memory."""
+        """The block on the host. It is a copy if other code may overwrite the memory of the block."""
         return self
 
     @classmethod
     @abstractmethod
     def stacked(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:
-        """The rows of several host copies in one block."""
+        """One block with the rows of several blocks that `host_copy` returned."""
 
     def centred(self, n_jobs: int | None, weights: np.ndarray | None = None) -> CentredRows:
-        """The rows, with `weights` (r,), minus their mean, for the dual form of a problem."""
+        """The rows minus their mean, weighted by `weights` (r,), for the dual form of a problem."""
         return self.to_dense().centred(n_jobs, weights)
 
 
@@ -110,7 +110,7 @@ WeightedBlock = tuple[FeatureBlock, np.ndarray, np.ndarray]
 
 
 class FeatureRows(NamedTuple):
-    """Features of rows (r, m), their targets (r, t) and their weights (r,), None where all weights are one."""
+    """Features (r, m), targets (r, t) and weights (r,) of rows; the weights are None if all are one."""
 
     block: FeatureBlock
     targets: np.ndarray
@@ -118,12 +118,12 @@ class FeatureRows(NamedTuple):
 
     @property
     def weights_or_ones(self) -> np.ndarray:
-        """The weights (r,), written out where all are one."""
+        """The weights (r,); an array of ones if all weights are one."""
         return np.ones(len(self.targets)) if self.weights is None else self.weights
 
 
 def feature_block(features: Features | FeatureBlock) -> FeatureBlock:
-    """The block of some features; a block is returned unchanged."""
+    """The block with the given features; a block is returned unchanged."""
     if isinstance(features, FeatureBlock):
         return features
     if isinstance(features, PackedArray):
@@ -146,7 +146,7 @@ class DenseBlock(FeatureBlock):
         self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         Z, mean, t = self.features, weighted_mean(Y, weights), Y.shape[1]
-        # Without their mean, so that the rounding of float32 products does not grow with a constant in Y.
+        # The mean is subtracted, so that the rounding of float32 products does not grow with a constant in Y.
         deviations, scale = _scaled(_weighted(Y - mean, weights), weights)
         counts, count_scale = _scaled(np.ones((len(Y), 1)) if weights is None else weights[:, None], weights)
         left = np.ascontiguousarray(np.hstack([deviations, counts]).T, Z.dtype)
@@ -208,7 +208,10 @@ class TensorBlock(DenseBlock):
 
 
 class PackedBlock(FeatureBlock):
-    """Features in a packed array of codes. Products with a matrix unpack it tile by tile, sums over rows at once."""
+    """Features in a packed array of codes.
+
+    Products with a matrix unpack the array tile by tile. Sums over rows unpack the whole array.
+    """
 
     features: PackedArray
 
@@ -279,9 +282,9 @@ def _weighted(Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
 
 
 def _scaled(Y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, Any]:
-    """`Y` divided by powers of two (t,) near the size of its columns, and these.
+    """`Y` divided by powers of two (t,) near the size of its columns, and these powers.
 
-    Weights may make entries too large or too small for float32.
+    Without this, weights could make entries too large or too small for float32.
     """
     if weights is None:
         return Y, 1.0
@@ -290,7 +293,7 @@ def _scaled(Y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, Any]
 
 
 class LazyFeatureBlock(FeatureBlock):
-    """Rows in place of their features, which every product computes anew, a few rows at a time.
+    """Rows instead of their features. Every product computes the features anew, a few rows at a time.
 
     It serves validation rows if their features would take more memory than the solver.
 
@@ -298,11 +301,11 @@ class LazyFeatureBlock(FeatureBlock):
     ----------
     X : array, CSR matrix or tensor of shape (r, d)
     form : callable
-        ``form(X)`` returns the block of features of some rows; the next call may overwrite it.
+        ``form(X)`` returns the block of features of some rows. The next call may overwrite this block.
     width : int
         Number of features m.
     height : int
-        Rows at a time.
+        Number of rows whose features are formed at a time.
     """
 
     def __init__(self, X: Array, form: Callable[[Array], FeatureBlock], width: int, height: int):
@@ -310,7 +313,7 @@ class LazyFeatureBlock(FeatureBlock):
 
     @property
     def features(self) -> Features:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """All features, computed at once."""
+        """The features of all rows, computed at once."""
         return self.to_host()
 
     @property
@@ -358,7 +361,7 @@ class LazyFeatureBlock(FeatureBlock):
         return type(first := blocks[0].to_dense()).stacked([first, *(block.to_dense() for block in blocks[1:])])
 
     def _blocks(self) -> Iterator[tuple[slice, FeatureBlock]]:
-        """Features of successive rows, with the slice of these rows."""
+        """Blocks of features of successive rows, each with the slice of its rows."""
         for start in range(0, self._X.shape[0], self._height):
             part = slice(start, start + self._height)
             yield part, self._form(self._X[part])

@@ -1,4 +1,4 @@
-"""Centred rows of features: their inner products and combinations, for the dual form of a problem."""
+"""Centred rows of features, and their inner products and combinations, for the dual form of a problem."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from phimap.learn.weights import weighted_mean
 from phimap.ops import ops_for, run_tasks
 from phimap.packed import PackedArray
 
-# Columns of one task.
+# Number of columns that one task computes.
 _COLUMNS = 512
-# Largest error of a feature and the mean of its column, in units of rounding.
+# Largest sum of the rounding errors of a feature and of the mean of its column, in units of rounding.
 _ROUNDED = 4.0
 
 
@@ -29,7 +29,7 @@ class CentredRows(ABC):
     mean: np.ndarray
 
     def noise(self, eps: float, weight: float) -> float:
-        """Largest eigenvalue of `gram` that rounding by `eps` may give to equal rows of total `weight`."""
+        """Largest eigenvalue of `gram` that rounding by `eps` may cause if all rows, of total `weight`, are equal."""
         return weight * (_ROUNDED * eps) ** 2 * float(self.mean @ self.mean)
 
     @abstractmethod
@@ -38,18 +38,18 @@ class CentredRows(ABC):
 
     @abstractmethod
     def combine(self, A: np.ndarray) -> np.ndarray:
-        """Combinations of the rows with coefficients (n, t): (m, t)."""
+        """Combinations (m, t) of the rows with coefficients (n, t)."""
 
     @abstractmethod
     def products(self, V: np.ndarray) -> np.ndarray:
-        """Inner products of the rows with the columns of `V` (m, k): (n, k)."""
+        """Inner products (n, k) of the rows with the columns of `V` (m, k)."""
 
     @abstractmethod
     def split(self, training: np.ndarray, validation: np.ndarray) -> tuple[BlockTriangle, np.ndarray]:
-        """Inner products of the `training` rows (k, k), and of the `validation` rows with them (h, k).
+        """Inner products (k, k) of the `training` rows, and (h, k) of the `validation` rows with the training rows.
 
-        All rows are centred by the weighted mean of the training rows; only these are multiplied by roots of weights.
-        Both arguments are indices.
+        All rows are centred by the weighted mean of the training rows. Only training rows are multiplied by the roots
+        of their weights. Both arguments are indices of rows.
         """
 
 
@@ -83,7 +83,7 @@ class DenseRows(CentredRows):
 
 
 class PackedRows(CentredRows):
-    """The rows of a packed array (n, m), which stay packed: their inner products are centred instead."""
+    """The rows of a packed array (n, m), which stays packed; instead of the rows, their inner products are centred."""
 
     def __init__(self, Z: PackedArray, n_jobs: int | None, weights: np.ndarray | None = None):
         self._weights, self._n_jobs = weights, n_jobs
@@ -104,7 +104,7 @@ class PackedRows(CentredRows):
 
     def products(self, V: np.ndarray) -> np.ndarray:
         V = np.ascontiguousarray(V)
-        # A sum in a fixed order: BLAS may thread a product with one row.
+        # The sum has a fixed order, unlike BLAS, which may use threads for a product with one row.
         own = self._rows.dot(V, self._n_jobs) - (self.mean[:, None] * V).sum(axis=0)
         return times_root(own, self._weights)
 
@@ -120,7 +120,7 @@ class PackedRows(CentredRows):
 
 
 def times_root(rows: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """`rows` (n, m) times the roots of their weights."""
+    """`rows` (n, m) multiplied by the roots of their weights."""
     return rows if weights is None else rows * np.sqrt(weights)[:, None]
 
 

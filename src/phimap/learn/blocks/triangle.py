@@ -1,4 +1,4 @@
-"""Packed symmetric matrices in blocks, in which the Gram matrix of a stream of features is summed."""
+"""Packed symmetric matrices in blocks, such as the Gram matrix of a stream of features."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from phimap.ops import run_tasks
 from phimap.records import Record, of_floats, of_number
 
-# Three float64 blocks of this side fill 6 MB of cache, and a product of two of them runs near peak speed.
+# Side of a block. Three float64 blocks fill 6 MB of cache, and a product of two blocks runs near peak speed.
 BLOCK = 512
-#: Columns of one task: its float32 product (512 x 4096) is added while it is in cache.
+#: Number of columns of one task, whose float32 product (512 x 4096) is added while it is in cache.
 STRIP = 4096
 
 
@@ -25,11 +25,11 @@ class BlockTriangle(Record):
     Parameters
     ----------
     size : int
-        Rows and columns, m.
+        Number m of rows, which is also the number of columns.
     data : ndarray of shape (n_entries,), float64
         The packed entries, which are not copied. ``BlockTriangle.zeros`` makes an array of this length.
     block : int, default=512
-        Side of a block; the last one may be smaller.
+        Side of a block. The last block may be smaller.
     downdate : ndarray of shape (m,), float64, optional
         The vector v.
 
@@ -90,12 +90,12 @@ class BlockTriangle(Record):
         return self.data[start : start + shape[0] * shape[1]].reshape(shape)
 
     def tile(self, i: int, j: int) -> np.ndarray:
-        """Block (i, j) of T, i <= j, a view."""
+        """Block (i, j) of T as a view, for i <= j."""
         left, columns = i * self.block, self.rows(j)
         return self.panel(i)[:, columns.start - left : columns.stop - left]
 
     def diagonal(self) -> np.ndarray:
-        """Diagonal, shape (m,)."""
+        """The diagonal of the matrix, shape (m,)."""
         diagonal = np.concatenate([self.panel(i).diagonal() for i in range(self.n_blocks)])
         return diagonal if self.downdate is None else diagonal - self.downdate**2
 
@@ -109,16 +109,16 @@ class BlockTriangle(Record):
         return dense if self.downdate is None else dense - np.outer(self.downdate, self.downdate)
 
     def entries(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Entries of T at `rows` x `columns` (index arrays), shape (n_rows, n_columns)."""
+        """Entries of T at all pairs of indices in `rows` and `columns`, shape (n_rows, n_columns)."""
         low = np.minimum(rows[:, None], columns)
         high = np.maximum(rows[:, None], columns)
         left = low - low % self.block
-        # Each block row above has `block` full rows, from its own left edge on.
+        # Each block row above has `block` full rows, which begin at its own diagonal block.
         offset = left * self.size - self.block * (left // self.block) * (left // self.block - 1) // 2 * self.block
         return self.data[offset + (low - left) * (self.size - left) + (high - left)]
 
     def matmul(self, B: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
-        """Matrix times `B` of shape (m, k); each block is read once."""
+        """Product of the matrix with `B` of shape (m, k). Each block is read once."""
         X = np.ascontiguousarray(B.T)
 
         def products(i: int) -> tuple[np.ndarray, np.ndarray]:
@@ -132,7 +132,7 @@ class BlockTriangle(Record):
             result[:, rows.start :] += right
             result[:, rows] += own
         if self.downdate is not None:
-            # A sum in a fixed order: BLAS may thread a product with one column.
+            # The sum has a fixed order, unlike BLAS, which may use threads for a product with one column.
             result -= np.sum(X * self.downdate, axis=1)[:, None] * self.downdate
         return result.T
 
@@ -160,23 +160,23 @@ class BlockTriangle(Record):
         tasks: list[tuple[int, int | None]] = []
         for i in range(self.n_blocks):
             tasks += [(i, left) for left in range(self.rows(i).stop, self.size, STRIP)]
-        # Small tasks last, so that all threads end at about the same time.
+        # Small tasks come last, so that all threads end at about the same time.
         tasks += [(i, None) for i in range(self.n_blocks)]
         run_tasks(add, tasks, n_jobs)
 
 
 def add_to(target: np.ndarray, values: np.ndarray, sign: int) -> None:
-    """Add `sign`, 1 or -1, times `values` to `target` in its own dtype and memory."""
+    """Add `sign`, 1 or -1, times `values` to `target`, in place and in the dtype of `target`."""
     (np.add if sign > 0 else np.subtract)(target, values, out=target)
 
 
 def packed_entries(size: int, block: int = BLOCK) -> int:
-    """Entries of the packed upper block triangle of a matrix of `size` rows."""
+    """Number of entries of the packed upper block triangle of a matrix of `size` rows."""
     return _panel_offset(size, block, -(-size // block))
 
 
 def _panel_offset(size: int, block: int, i: int) -> int:
-    """Entries before block row `i`; `i` may be the number of block rows."""
+    """Number of entries before block row `i`, which may also be the number of block rows."""
     full, short = divmod(size, block)
     above = min(i, full)
     offset = block * (above * size - block * above * (above - 1) // 2)

@@ -1,4 +1,4 @@
-"""Corrections of a model: in every region an exact kernel model of the residuals."""
+"""Corrections of a model: an exact kernel model of its residuals in every region."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from phimap.records import Record, of_floats, of_indices, of_number
 
 @dataclass(frozen=True)
 class Corrections(Record):
-    """``k(x, X_r) A_r`` for a row x of region r with the training rows X_r, all multiplied by root and scale.
+    """``k(x, X_r) A_r`` for a row x of region r with training rows X_r, all rows being multiplied by root and scale.
 
     Attributes
     ----------
@@ -34,9 +34,10 @@ class Corrections(Record):
     keys : ndarray of shape (r,)
         Keys of the validation rows, ascending.
     errors : ndarray of shape (r, t)
-        Errors of these rows by a model and corrections that were fitted without them.
+        Errors at the validation rows, of a model and corrections that were fitted without these rows.
     reach : float
-        Largest distance of a validation row to the nearest other row of its region, after root and scale.
+        Largest distance of a validation row to the nearest other row of its region, after multiplication by root and
+        scale.
     """
 
     partition: Partition
@@ -57,7 +58,7 @@ class Corrections(Record):
         yield self.partition.directions.shape[1] in (0, self.rows.shape[1]), "a partition of its rows"
 
     def out_of_range(self, X: np.ndarray) -> np.ndarray:
-        """How far scaled rows `X` (n, d) are from the data (n,): 0 up to the reach, 1 from twice the reach on."""
+        """How far scaled rows `X` (n, d) are from the data (n,): 0 within `reach`, 1 from twice that on."""
         X, regions = self._by_region(X)
         result = np.ones(len(X))
         for chosen, part in regions:
@@ -66,13 +67,13 @@ class Corrections(Record):
         return result
 
     def outputs(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
-        """Corrections (n, t) of scaled rows `X` (n, d), on the host, in their dtype."""
+        """Corrections (n, t) for scaled rows `X` (n, d), on the host and in the dtype of `X`."""
         X, regions = self._by_region(X)
         result = np.zeros((len(X), self.coefs.shape[1]), X.dtype)
 
         def correct(region: tuple[np.ndarray, slice]) -> None:
             chosen, part = region
-            # A region without any gain has zero coefficients.
+            # A region in which corrections gain nothing has zero coefficients.
             if self.coefs[part].any():
                 values = self.kernel(X[chosen], self.rows[part].astype(X.dtype, copy=False))
                 result[chosen] = values @ self.coefs[part].astype(X.dtype, copy=False)
@@ -81,28 +82,28 @@ class Corrections(Record):
         return result
 
     def _by_region(self, X: np.ndarray) -> tuple[np.ndarray, list[tuple[np.ndarray, slice]]]:
-        """`X` times root and scale; for each region, indices of the rows of `X` in it and the slice of its `rows`."""
+        """Multiply `X` by root and scale; give for each region indices of its rows in `X` and its slice of `rows`."""
         X, starts = moved_rows(X, self.root), np.append(0, self.ends)
         regions = self.partition.assign(X)
         parts = [(np.flatnonzero(regions == one), slice(starts[one], starts[one + 1])) for one in np.unique(regions)]
         return X * X.dtype.type(self.scale), parts
 
     def validation_errors(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Which of the rows with these keys are validation rows, as a mask (n,), and the errors of these."""
+        """A mask (n,) of the validation rows among rows with the given keys, and the errors at the validation rows."""
         place = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
         validates = self.keys[place] == keys
         return validates, self.errors[place[validates]]
 
 
 def nearest(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Euclidean distances (n,) from the rows of `X` (n, d) to the nearest of `rows` (r, d); infinite without `rows`."""
+    """Euclidean distances (n,) from the rows of `X` (n, d) to the nearest of `rows` (r, d); infinite if r is 0."""
     if not len(X) or not len(rows):
         return np.full(len(X), np.inf)
     return pairwise_distances_argmin_min(X.astype(np.float64), rows.astype(np.float64))[1]
 
 
 def moved_rows(X: np.ndarray, root: np.ndarray | None) -> np.ndarray:
-    """The rows of `X` (n, d) times a root (d,) or (d, d), in their dtype; each result depends on its row alone."""
+    """The rows of `X` (n, d) times a root (d,) or (d, d), in the dtype of `X`. Each result depends on its row alone."""
     if root is None:
         return X
     if root.ndim == 1:

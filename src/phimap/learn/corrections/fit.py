@@ -1,4 +1,4 @@
-"""Corrections are learned region by region from residuals, and kept if they lower the validation error."""
+"""Fit of corrections: they are learned in each region from residuals, and kept if they lower the validation error."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ from phimap.learn.corrections.residuals import TILE_ROWS, Residuals
 from phimap.learn.search.trial import descend
 from phimap.ops import run_tasks
 
-# Most rows of a region: a model of them takes a tenth of a second.
+# Maximum number of rows of a region. A model of so many rows takes a tenth of a second.
 _MOST_ROWS = 1500
-# Matrices of the order of a region's rows that are in memory at once.
+# Number of matrices of the order of a region's rows that are in memory at once.
 _ARRAYS = 3
-# Validation rows for the choice of width and alpha, if there are as many.
+# Number of validation rows that choose width and alpha, if there are so many.
 _VALIDATION_ROWS = 500
-# Corrections are kept if they lower the squared validation error by this share.
+# Share by which corrections must lower the squared validation error to be kept.
 _GAIN = 0.02
-# The width of the model's kernel is halved at most so often: corrections are of the residuals of a wide kernel.
+# Maximum number of times that the width of the model's kernel is halved. Corrections fit residuals of this kernel,
+# which is wide.
 _MOST_HALVINGS = 6
-# Regularisations, in units of k(x, x). Below the smallest a sum in float32 loses digits.
+# Grid of alphas, in units of k(x, x). With a smaller alpha a sum in float32 would lose digits.
 _ALPHAS = np.geomspace(1e-3, 1e1, 9)
 _FIRST_ALPHA = 5
 
 
 def n_regions_for(n_rows: int) -> int:
-    """The fewest regions, a power of two, of at most `_MOST_ROWS` rows each."""
+    """The least number of regions, a power of two, with at most `_MOST_ROWS` rows in each."""
     return 1 << max(0, int(np.ceil(np.log2(n_rows / _MOST_ROWS))))
 
 
 def corrections_memory(n_components: int, n_jobs: int | None) -> int:
-    """Peak bytes beside the rows: in every thread the matrices of a region, and tiles of outputs."""
+    """Peak bytes in addition to the rows: each thread holds the matrices of a region and tiles of outputs."""
     return 8 * thread_count(n_jobs) * (_ARRAYS * (2 * _MOST_ROWS) ** 2 + 2 * TILE_ROWS * n_components)
 
 
@@ -52,10 +53,10 @@ def learn_corrections(
     Parameters
     ----------
     kernel : Kernel
-        Kernel of the model; its width is chosen anew.
+        The kernel of the model. Its width is chosen anew.
     residuals : Residuals
     roots : sequence of ndarray of shape (d,) or (d, d), or None
-        Matrices that may multiply the rows; the one of least error is chosen.
+        Matrices by which the rows may be multiplied. The one with the least error is chosen.
     n_jobs : int or None
         Changes no bit.
 
@@ -66,16 +67,16 @@ def learn_corrections(
 
     Notes
     -----
-    In each region ``A = (K + alpha I)^{-1} E`` for the residuals E of its rows and their kernel matrix K: without
-    features and without an intercept, so that a correction vanishes far from the rows. Rows of weight w enter as
-    ``S K S`` and ``S E`` with ``S = w^{1/2}``.
+    In each region ``A = (K + alpha I)^{-1} E``, with E the residuals of its rows and K their kernel matrix. There are
+    no features and no intercept, so a correction vanishes far from the rows. Rows of weight w enter as ``S K S`` and
+    ``S E`` with ``S = w^{1/2}``.
 
-    Width and alpha, the same for all regions, are chosen in some of them. There the corrections are learned from the
-    residuals of the training fit at the training rows, and their error is taken at the validation rows. Residuals of
-    the fit to all rows cannot replace these: near a validation row they contain its own error with the opposite sign.
+    Width and alpha are the same for all regions, and are chosen in some of them. There the corrections are learned from
+    the residuals of the training fit at the training rows, and their error is taken at the validation rows. Residuals
+    of the fit to all rows would not serve: near a validation row they contain its own error with the opposite sign.
 
-    **Cost.** Twice ``n_r^3 / 3`` multiply-adds for each region of n_r rows, and for each of the roots ten to thirty
-    times as much in the regions that choose.
+    **Cost.** Twice ``n_r^3 / 3`` multiply-adds for each region of n_r rows. For each root, ten to thirty times as much
+    in the regions that choose width and alpha.
     """
     trials = [one for root in roots if (one := _trial(kernel, residuals, root, n_jobs)) is not None]
     rows = np.flatnonzero(residuals.held_out)
@@ -105,7 +106,7 @@ def learn_corrections(
 
 @dataclass(frozen=True)
 class _CorrectionTrial:
-    """Corrections of the training fit with one of the roots, and their errors at the validation rows.
+    """Corrections of the training fit with one of the roots, and the errors that remain at the validation rows.
 
     Attributes
     ----------
@@ -132,7 +133,7 @@ class _CorrectionTrial:
     loss: float
 
     def reach(self) -> float:
-        """Largest distance of a validation row to the nearest training row of its region, if there is one."""
+        """Largest distance of a validation row to the nearest training row of its region; 0 if no region has both."""
         rows, held_out = self.residuals.X * self.residuals.X.dtype.type(self.scale), self.residuals.held_out
         distances = np.concatenate(
             [nearest(rows[part[held_out[part]]], rows[part[~held_out[part]]]) for part in self.parts]
@@ -143,13 +144,13 @@ class _CorrectionTrial:
 def _trial(
     kernel: Kernel, residuals: Residuals, root: np.ndarray | None, n_jobs: int | None
 ) -> _CorrectionTrial | None:
-    """The trial of a root; None if the regions that choose the width gain too little, or a region has too many rows."""
+    """Try a root; return None if the regions that choose the width gain too little or a region has too many rows."""
     moved = replace(residuals, X=moved_rows(residuals.X, root))
     n_regions = n_regions_for(len(moved.X))
     partition = Partition.of_rows(moved.X, n_regions)
     regions = partition.assign(moved.X)
     parts = [np.flatnonzero(regions == region) for region in range(n_regions)]
-    # Planes do not separate equal rows, so that many of them make a region that exceeds the memory.
+    # Planes do not separate equal rows. So many equal rows form a region that exceeds the memory.
     chosen = _choose(kernel, moved, parts, n_jobs) if max(map(len, parts)) <= 2 * _MOST_ROWS else None
     if chosen is None:
         return None
@@ -165,7 +166,7 @@ def _trial(
 def _choose(
     kernel: Kernel, residuals: Residuals, parts: Sequence[np.ndarray], n_jobs: int | None
 ) -> tuple[float, float] | None:
-    """Scale of the rows and alpha of least validation error in some regions; None if they gain too little."""
+    """Return the scale and alpha of least validation error in some regions, or None if these gain too little."""
     step = max(1, int(residuals.held_out.sum()) // _VALIDATION_ROWS)
     probes = [part for part in parts[::step] if residuals.held_out[part].any()]
 
@@ -189,7 +190,7 @@ def _choose(
 
 
 class _RegionFit:
-    """Corrections of the training fit in one region: learned on its training rows for any alpha.
+    """Corrections of the training fit in one region, learned for any alpha on the training rows of the region.
 
     Parameters
     ----------
@@ -225,7 +226,7 @@ class _RegionFit:
 def _coefficients(
     kernel: Kernel, scale: float, alpha: float, X: np.ndarray, errors: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
-    """Coefficients (n, t) of the rows of a region."""
+    """Coefficients (n, t) for the rows of a region."""
     return _solve(kernel(X.astype(np.float64) * scale), alpha, errors, weights) if len(X) else errors
 
 

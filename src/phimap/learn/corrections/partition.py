@@ -1,4 +1,4 @@
-"""A binary tree of planes that divides rows into regions of equal size."""
+"""A binary tree of planes that divides rows into regions with about equal numbers of rows."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Partition(Record):
     Attributes
     ----------
     directions : ndarray of shape (n_regions - 1, d)
-        Normal vector of each node's plane, the root first and then depth by depth.
+        Normal vector of the plane of each node, the root first, then depth by depth.
     thresholds : ndarray of shape (n_regions - 1,)
-        A row belongs to the right child if its product with the direction is larger.
+        Threshold of each node. A row belongs to the right child if its product with the normal vector is larger.
     """
 
     directions: np.ndarray = field(metadata=of_floats("?n", "?d"))
@@ -37,18 +37,18 @@ class Partition(Record):
 
     @classmethod
     def of_rows(cls, X: np.ndarray, n_regions: int) -> Self:
-        """Divide the rows of `X` (n, d) at the median of their leading principal component, and each part likewise.
+        """Divide the rows of `X` (n, d) at the median of their first principal component, and each part likewise.
 
         Parameters
         ----------
         X : ndarray of shape (n, d)
-            Rows in coordinates where all directions matter equally, as after a learned metric.
+            Rows in coordinates in which all directions matter equally, for example after a learned metric.
         n_regions : int
             A power of two.
 
         Notes
         -----
-        **Cost.** n d^2 flops for each depth of the tree.
+        **Cost.** n d^2 flops for each level of the tree.
         """
         d = X.shape[1]
         directions, thresholds = np.zeros((n_regions - 1, d)), np.zeros(n_regions - 1)
@@ -83,5 +83,5 @@ def _principal_direction(X: np.ndarray) -> np.ndarray:
 
 
 def _heights(X: np.ndarray, direction: np.ndarray) -> np.ndarray:
-    """Products (n,) of rows with a direction, in float64; each depends on its row alone."""
+    """Products (n,) of rows with a direction, in float64. Each product depends on its row alone."""
     return np.einsum("ij,j->i", X.astype(np.float64), direction)

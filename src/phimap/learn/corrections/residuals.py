@@ -14,12 +14,12 @@ from phimap.learn.weights import joined_weights
 from phimap.ops import ops_for, run_tasks
 from phimap.random_map import MapRecord
 
-#: Rows of a tile, whose outputs are computed in float64.
+#: Number of rows of a tile. Outputs are computed in float64 for one tile at a time.
 TILE_ROWS = 1024
 
 
 class Outputs:
-    """Outputs of several solutions on one map, in float64; the features are not formed if the map has a shorter way.
+    """Outputs of several solutions with the same map, in float64. Features are formed unless the map has a shorter way.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Outputs:
         self._record = record.bind(self._ops)
 
     def __call__(self, X: np.ndarray) -> list[np.ndarray]:
-        """Outputs (n, t) of each solution at the scaled rows of `X` (n, d)."""
+        """Outputs (n, t) of each solution for the scaled rows `X` (n, d)."""
 
         def tile_outputs(start: int) -> np.ndarray:
             rows = X[start : start + TILE_ROWS].astype(np.float64)
@@ -48,7 +48,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Residuals:
-    """Errors of two fits at all training rows: the fit to all of them, and the training fit without held-out rows.
+    """Errors of two fits at all training rows: the fit to all rows, and the training fit to those not held out.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Residuals:
         return np.ones(rows.size) if self.weights is None else self.weights[rows]
 
     def loss(self, rows: np.ndarray, errors: np.ndarray) -> float:
-        """Weighted sum of the squares of `errors` (r, t) of some rows."""
+        """Weighted sum of the squares of `errors` (r, t), which are errors at some of the rows."""
         return float(self.count(rows) @ np.square(errors).sum(axis=1))
 
     @classmethod
@@ -88,13 +88,13 @@ class Residuals:
         held_out: np.ndarray,
         seed: int,
     ) -> Residuals:
-        """Residuals of the rows of a stream.
+        """Compute the residuals of the rows of a stream.
 
         Parameters
         ----------
         batches : iterable of (X, y, weights)
         errors_of : callable
-            Returns for a batch the scaled rows, errors of the fit to all rows, errors of the training fit, and weights
+            Returns for a batch: the scaled rows, errors of the fit to all rows, errors of the training fit, and weights
             or None.
         held_out : ndarray
             Keys of the held-out rows.

@@ -1,1 +1,1 @@
-"""Learners that store coefficients only. Random directions are drawn again, block by block, whenever needed."""
+"""Learners that store only coefficients. Random directions are drawn again, block by block, when they are needed."""

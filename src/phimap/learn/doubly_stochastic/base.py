@@ -1,4 +1,4 @@
-"""What the doubly stochastic learners share: parameters, training over batches, and public attributes."""
+"""The base class of the doubly stochastic learners, with parameters, training over batches and public attributes."""
 
 from __future__ import annotations
 
@@ -42,16 +42,17 @@ from phimap.learn.weights import check_mean_weight, total_weight, weighted_mean
 from phimap.ops import Array, ops_for
 
 _ROLES = ("sample", "blocks", "order", "norm")
-# Rows on which the length scale is estimated.
+# Number of rows from which the length scale is estimated.
 _LENGTH_SCALE_ROWS = 1000
-# Number of full-length steps of `partial_fit`, whose number of rows is unknown, before they shrink like 1 / sqrt(step).
+# Number of steps of full length in `partial_fit`. Later steps shrink like 1 / sqrt(step), because the total number of
+# rows is unknown.
 _FULL_STEPS = 20
 
 
 class DoublyStochasticModel(BaseEstimator):
     """A linear model on random features of which only the coefficients are stored.
 
-    A subclass names the kind of its targets and its losses.
+    A subclass sets the class of its targets and the names of its losses.
     """
 
     _targets_type: ClassVar[type[Targets]]
@@ -107,8 +108,8 @@ class DoublyStochasticModel(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range, the data are empty, of one row, or not finite, or weights are negative or
-            all zero.
+            If a parameter is out of range, there are fewer than two rows, the data are not finite, or weights are
+            negative or all zero.
         MemoryError
             If coefficients and blocks exceed the byte budget.
         """
@@ -120,7 +121,7 @@ class DoublyStochasticModel(BaseEstimator):
             return self._fit(model, preconditioner, lambda: in_random_order(rows, y, weights, height, order))
 
     def fit_batches(self, batches: Iterable[tuple[Any, ...]]) -> Self:
-        """Fit on a stream of batches: one pass for scales and sample, then `n_epochs` passes.
+        """Fit on a stream of batches, in one pass for the scales and a sample, and `n_epochs` passes for the steps.
 
         Parameters
         ----------
@@ -137,7 +138,7 @@ class DoublyStochasticModel(BaseEstimator):
         TypeError
             If `batches` is a one-shot iterator.
         ValueError, MemoryError
-            As `fit`.
+            As in `fit`.
         """
         require_reiterable(batches)
         with self._budget() as memory:
@@ -199,7 +200,10 @@ class DoublyStochasticModel(BaseEstimator):
         *,
         complete: bool = True,
     ) -> tuple[StochasticModel, SamplePreconditioner]:
-        """A model with zero coefficients and its preconditioner; `complete`: no further rows will be added."""
+        """Return a model with zero coefficients, and its preconditioner.
+
+        `complete` says that no further rows will be added.
+        """
         seed = seed_sequence(self.random_state)
         streams = named_streams(seed, *_ROLES)
         sample_seed = int(streams["sample"].integers(2**63))
@@ -223,7 +227,7 @@ class DoublyStochasticModel(BaseEstimator):
         kernel = self._chosen_kernel(first_rows[:_LENGTH_SCALE_ROWS], few)
         m, t = self.n_components, targets.n_outputs
         self._check_memory(m, t, inputs.n_features, ops_for(first_rows).dtype.itemsize, memory)
-        # The spawn keys of the stream seed the blocks.
+        # Each block appends its number to the spawn key of this seed.
         blocks_seed: Any = streams["blocks"].bit_generator.seed_seq
         blocks = BlockedMap.of(kernel, inputs.n_features, m, self.projection, blocks_seed)
         model = StochasticModel(
@@ -234,7 +238,7 @@ class DoublyStochasticModel(BaseEstimator):
         return model, self._preconditioner_of(model, first_rows)
 
     def _preconditioner_of(self, model: StochasticModel, scaled_rows: Array) -> SamplePreconditioner:
-        """The preconditioner from a sample of scaled rows."""
+        """Return the preconditioner made from a sample of scaled rows."""
         norm = named_streams(model.seed, *_ROLES)["norm"]
         return SamplePreconditioner.of_sample(
             model.blocks, scaled_rows, self.alpha / model.weight_seen, norm, self.n_jobs
@@ -244,7 +248,7 @@ class DoublyStochasticModel(BaseEstimator):
 
     @contextmanager
     def _budget(self) -> Iterator[int]:
-        """Check the parameters, and fix the byte budget in a block."""
+        """Check the parameters, and yield the byte budget, which is fixed while the ``with`` block runs."""
         self._check_parameters()
         with fixed_budget() as memory:
             yield memory
@@ -300,8 +304,8 @@ class DoublyStochasticModel(BaseEstimator):
 
         Returns
         -------
-        ndarray, or Dask array where `X` is one, of shape (n_samples,) or, for regression, (n_samples, n_targets)
-            Labels of the kind that `fit` saw, or numbers: float32 for float32 input, else float64.
+        ndarray, or Dask array if `X` is one, of shape (n_samples,) or, for regression, (n_samples, n_targets)
+            Labels like those given to `fit`, or numbers: float32 for float32 input, else float64.
 
         Raises
         ------
@@ -311,7 +315,7 @@ class DoublyStochasticModel(BaseEstimator):
         return self._apply(StochasticModel.predictions, X)
 
     def _apply(self, method: Callable[..., np.ndarray], X: Any) -> Any:
-        """``method(model, X)`` of the fitted model; for a Dask collection lazily, block by block."""
+        """Return ``method(model, X)`` of the fitted model; the result is lazy if `X` is a Dask collection."""
         check_is_fitted(self)
         work = partial(method, self._fitted, loss=self.loss, n_jobs=self.n_jobs)
         return map_rows(work, X) if is_dask(X) else work(X)

@@ -13,7 +13,8 @@ from phimap.ops import Array, Ops
 from phimap.random_map import evaluate
 from phimap.records import Record, of_number
 
-#: Features of a block: directions and features of a batch take only megabytes, and its products run at full speed.
+#: Number of features of a block. The directions of a block and its features of a batch take only megabytes, and matrix
+#: products run at full speed.
 WIDTH = 1024
 
 
@@ -40,7 +41,7 @@ class BlockedMap(Record):
     def of(
         cls, kernel: StationaryKernel, n_features: int, n_components: int, projection: str, seed: np.random.SeedSequence
     ) -> BlockedMap:
-        """Return a map, with a projection chosen if it is ``"auto"``."""
+        """Return a map; choose the projection if it is ``"auto"``."""
         if projection == "auto":
             invariant = kernel.spectral_law(n_features).is_rotation_invariant
             projection = "orthogonal" if invariant else "gaussian"
@@ -62,7 +63,10 @@ class BlockedMap(Record):
         return replace(record, scale=record.scale * (width / self.n_components) ** 0.5)
 
     def features(self, ops: Ops, parts: Sequence[Array], n_jobs: int | None) -> Iterator[tuple[slice, list[Array]]]:
-        """Yield the columns of each block, and its features of each of the `parts`, rows (r, d) of one backend."""
+        """Yield, for each block, its columns and a list of its features of each of the `parts`.
+
+        A part is an array of rows (r, d); all parts are of one backend.
+        """
         for number, columns in enumerate(self.columns):
             record = self.record(number).bind(ops)
             found = []

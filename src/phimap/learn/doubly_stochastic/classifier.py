@@ -26,9 +26,10 @@ class DoublyStochasticClassifier(ClassifierMixin, DoublyStochasticModel):
 verbose : optional
         As in `DoublyStochasticRegressor`, with the same defaults.
     loss : {"logistic", "hinge", "squared_hinge", "squared"}, default="logistic"
-        The negative binomial or multinomial log-likelihood; the hinge loss of a support vector machine, its corner
-        smoothed over an interval of length a half; the squared hinge; or half of the squared error of labels as
-        numbers. All but the first treat each class against the others.
+        ``"logistic"`` is the negative binomial or multinomial log-likelihood. ``"hinge"`` is the loss of a support
+        vector machine, its corner smoothed over an interval of length a half, and ``"squared_hinge"`` the squared
+        hinge loss. ``"squared"`` is half of the squared error of labels as numbers. All but ``"logistic"`` treat each
+        class against the others.
 
     Attributes
     ----------
@@ -41,7 +42,7 @@ weight_seen_
     Notes
     -----
     **Error.** As `DoublyStochasticRegressor`. The length of a step comes from a bound of the second derivative of the
-    loss. Confident predictions, where the curvature is small, therefore improve slowly.
+    loss. Confident predictions, at which the second derivative is small, therefore improve slowly.
 
     **Cost.** As `DoublyStochasticRegressor`, with one target for two classes, else one for each class.
 
@@ -129,7 +130,7 @@ weight_seen_
 
         Returns
         -------
-        ndarray, or Dask array where `X` is one, of shape (n_samples,) for two classes, else (n_samples, n_classes)
+        ndarray, or Dask array if `X` is one, of shape (n_samples,) for two classes, else (n_samples, n_classes)
             Positive outputs stand for ``classes_[1]`` if there are two classes.
         """
         return self._apply(StochasticModel.decisions, X)
@@ -147,7 +148,7 @@ weight_seen_
 
         Returns
         -------
-        ndarray, or Dask array where `X` is one, of shape (n_samples, n_classes)
+        ndarray, or Dask array if `X` is one, of shape (n_samples, n_classes)
             In the order of `classes_`.
         """
         return self._apply(StochasticModel.log_probabilities, X)
@@ -162,7 +163,7 @@ weight_seen_
 
         Returns
         -------
-        ndarray, or Dask array where `X` is one, of shape (n_samples, n_classes)
+        ndarray, or Dask array if `X` is one, of shape (n_samples, n_classes)
             In the order of `classes_`; every row sums to 1.
         """
         return self._apply(StochasticModel.probabilities, X)

@@ -20,7 +20,7 @@ from phimap.learn.targets.classes import Classes
 from phimap.ops import Array, ops_for
 from phimap.records import Record, of_floats, of_number
 
-#: Rows of a block outside of steps.
+#: Number of rows of a batch in the first pass and in prediction.
 ROWS_AT_A_TIME = 4096
 
 
@@ -64,11 +64,11 @@ class StochasticModel(Record):
         yield self.intercept.size == self.targets.n_outputs, "an output for each target or class"
 
     def encode(self, y: np.ndarray) -> np.ndarray:
-        """Checked targets as numbers or signs (r, t)."""
+        """Return checked targets as numbers, or labels as signs (r, t)."""
         return self.targets.signs(y) if isinstance(self.targets, Classes) else y.reshape(len(y), -1)
 
     def scaled(self, rows: Array) -> Array:
-        """Scaled rows (r, d)."""
+        """Return the scaled rows (r, d)."""
         return scaled(self.scaling, rows)
 
     def step(
@@ -80,7 +80,10 @@ class StochasticModel(Record):
         penalty: float,
         damping: float,
     ) -> float:
-        """Take one step for a batch, with weights divided by their mean; return the mean loss before the step."""
+        """Take one step for a batch; return its mean loss before the step.
+
+        Weights are divided by the mean weight of all rows seen.
+        """
         X, y, weights = batch
         mean_weight = self.weight_seen / self.n_samples_seen
         counted = np.ones(X.shape[0]) if weights is None else weights / mean_weight
@@ -97,7 +100,7 @@ class StochasticModel(Record):
         )
 
     def scores(self, X: Any, *, loss: str, n_jobs: int | None) -> np.ndarray:
-        """Outputs (n, t) at rows `X`, in the form that users pass, computed batch by batch."""
+        """Return outputs (n, t), computed batch by batch; `X` are rows as users pass them."""
         X = self.inputs.training_rows(X)
         problem, scores = BlockProblem(self.blocks, loss, n_jobs), np.empty((X.shape[0], self.intercept.size))
         for start in range(0, X.shape[0], ROWS_AT_A_TIME):
@@ -106,11 +109,11 @@ class StochasticModel(Record):
         return scores.astype(ops_for(X).dtype, copy=False)
 
     def predictions(self, X: Any, *, loss: str, n_jobs: int | None) -> np.ndarray:
-        """Targets (n,) or (n, t) at rows `X`."""
+        """Return predicted targets (n,) or (n, t) at rows `X`."""
         return self.targets.decode(self.scores(X, loss=loss, n_jobs=n_jobs))
 
     def decisions(self, X: Any, *, loss: str, n_jobs: int | None) -> np.ndarray:
-        """Outputs of a classifier, (n,) for two classes, else (n, n_classes)."""
+        """Return outputs of a classifier: (n,) for two classes, else (n, n_classes)."""
         scores = self.scores(X, loss=loss, n_jobs=n_jobs)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 

@@ -24,8 +24,8 @@ class DoublyStochasticRegressor(RegressorMixin, DoublyStochasticModel):
         Number m of features.
     loss : {"squared"}, default="squared"
     alpha : float, default=1e-4
-        Regularisation, at least 0, in the units of `KernelRegressor`. It is not chosen automatically; if it is small,
-        the number of epochs regularises.
+        Regularisation, at least 0, in the units of `KernelRegressor`. It is not chosen automatically. If it is small,
+        the number of epochs acts as the regularisation.
     length_scale : float or "median", default="median"
         Width of a kernel named by text; ``"median"`` is the median distance between random rows.
     projection : str, default="auto"
@@ -49,8 +49,8 @@ class DoublyStochasticRegressor(RegressorMixin, DoublyStochasticModel):
     kernel_ : StationaryKernel
         The exact kernel that the features estimate.
     losses_ : ndarray of shape (n_epochs,)
-        Mean loss over the rows of each epoch, each row's loss computed before the step on it; in the first epoch the
-        rows are unseen. Absent without `fit`.
+        Mean loss over the rows of each epoch. The loss of a row is computed before the step that uses the row, so the
+        rows of the first epoch are unseen. Absent if only `partial_fit` was called.
     scaling_ : Scaling
         Shift and factor of each column.
     blocks_ : BlockedMap
@@ -63,21 +63,21 @@ class DoublyStochasticRegressor(RegressorMixin, DoublyStochasticModel):
 
     Notes
     -----
-    **Error.** The error of the closed form on the same features, up to incomplete convergence: on protein, elevators
-    and kin40k the test error is within 1 % of that of the closed form; a tiny alpha takes more epochs, see the guide.
+    **Error.** The error of the closed form on the same features, up to incomplete convergence. On protein, elevators
+    and kin40k the test error is within 1 % of that of the closed form. A tiny alpha takes more epochs, see the guide.
     Steps depend on the order of rows, so a weighted row is equivalent to repeated rows only approximately.
 
-    **Cost.** An epoch forms the features of all rows three times, and those of 2,048 sample rows twice a step, and
-    takes ``O(n m t)`` multiply-adds. The preconditioner takes ``3,072^2 m / 2`` multiply-adds at the start. Memory: 16
-    bytes a coefficient; independently of n and m, features of 4,096 rows by 1,024, and about 200 MB at the start for
-    the products of 3,072 sample rows.
+    **Cost.** An epoch forms the features of all rows three times, forms the features of 2,048 sample rows twice in each
+    step, and takes ``O(n m t)`` multiply-adds. The preconditioner takes ``3,072^2 m / 2`` multiply-adds at the start.
+    Memory: 16 bytes a coefficient, 1,024 features of 4,096 rows, and at the start about 200 MB for the products of
+    3,072 sample rows. Only the first depends on m, and none on n.
 
     **Differs from the source in** the following. The source adds one block of features in each step, so that their
     number grows with the steps, and takes steps of length theta / t. Here m is fixed, and every step changes all
     coefficients, as all features are formed for the predictions anyway. A step is preconditioned by
-    ``(Z_S^T Z_S / s + level)^-1`` of a sample S of rows, where the source's experiments use the Gram matrix of the
+    ``(Z_S^T Z_S / s + level)^-1`` of a sample S of rows, whereas the source's experiments use the Gram matrix of the
     block. The length of a step minimises an upper bound of the loss of the batch, so that there is no step size to
-    choose. The length decreases linearly in the second half of the steps.
+    choose. In the second half of the steps, this length is multiplied by a factor that falls linearly to 0.
 
     References
     ----------

@@ -19,24 +19,24 @@ from phimap.learn.weights import joined_weights
 from phimap.ops import Array, ops_for, single_threaded_blas
 from phimap.records import Record, of_floats, of_number
 
-#: Rows of the sample, and validation rows on which its level is checked.
+#: Number of sample rows of a preconditioner, and of validation rows on which its level is checked.
 SAMPLE_ROWS, JUDGING_ROWS = 2048, 1024
 #: Largest number of random rows that a preconditioner uses.
 ROWS = SAMPLE_ROWS + JUDGING_ROWS
-# Factor between the levels tried: half a decade.
+# Factor from one level that is tried to the next: half a decade.
 _STEP = 10**-0.5
-# Largest preconditioned norm on the validation rows. If it is larger, the sample does not represent the directions with
-# curvature below the level.
+# Largest preconditioned norm on the validation rows. If the norm is larger, the sample does not represent the
+# directions with curvature below the level.
 _MOST_NORM = 30.0
-# Steps of the power iteration; they give the norm to a few percent.
+# Number of steps of the power iteration. They give the norm to a few percent.
 _POWERS = 15
-# Bounds of the rows of a batch: enough for matrix products at full speed and for steps that cost little compared with
-# the features; and the least number of steps of an epoch, for which small training sets have smaller batches.
+# Largest and least number of rows of a batch, and number of steps of an epoch for which batches are made smaller. With
+# so many rows, matrix products run at full speed, and a step costs little compared with the features.
 _MOST_ROWS, _LEAST_ROWS, _STEPS = 4096, 512, 8
-#: Losses by name, with bounds of their second derivatives with respect to one of t scores.
+#: Losses by name, each with a bound of its second derivative with respect to one of the t scores of a row.
 LOSSES: dict[str, tuple[Loss, float]] = {
     "squared": (Squared(), 1.0),
-    # This is the bound of the multinomial likelihood; that of the binomial likelihood is half of it.
+    # This is the bound for the multinomial likelihood. The bound for the binomial likelihood is half as large.
     "logistic": (Logistic(), 0.5),
     "hinge": (Hinge(), 1 / CORNER),
     "squared_hinge": (SquaredHinge(), 2.0),
@@ -47,8 +47,8 @@ LOSSES: dict[str, tuple[Loss, float]] = {
 class SamplePreconditioner(Record):
     r"""``P = level (Z_S^T Z_S / s + level I)^-1 = I - Z_S^T (Z_S Z_S^T + s level I)^-1 Z_S`` of s sample rows.
 
-    Z has a further column of ones for the intercept. P is applied by means of the sample rows and an s x s matrix,
-    whatever the number of features.
+    Z has a further column of ones for the intercept. Only the sample rows and an s x s matrix are needed to apply P,
+    for any number of features.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class SamplePreconditioner(Record):
     factor : ndarray of shape (s, s)
         Lower Cholesky factor of ``Z_S Z_S^T + s level I``.
     level : float
-        P reduces the curvature of a direction to about the level if it is above the level.
+        P reduces curvatures that are above the level to about the level.
     """
 
     rows: Array = field(metadata=of_floats("s", None))
@@ -70,8 +70,9 @@ class SamplePreconditioner(Record):
     ) -> SamplePreconditioner:
         """Return the preconditioner of random scaled rows (r, n_features), a third of which are validation rows.
 
-        `penalty` is that of the mean loss. The level is the smallest, in half decades, at which the Gram matrix of the
-        validation rows, preconditioned and divided by the level, has a norm of at most 30.
+        `penalty` is the penalty in `BlockProblem`. Levels are lowered from 1 in half decades, at most to the penalty,
+        while the Gram matrix of the validation rows, preconditioned and divided by the level, has a norm of at most 30.
+        The last such level is taken.
         """
         size = min(SAMPLE_ROWS, -(-2 * rows.shape[0] // 3))
         others = slice(size, size + JUDGING_ROWS) if rows.shape[0] > size else slice(0, size)
@@ -103,7 +104,7 @@ class SamplePreconditioner(Record):
 
 
 def _shifted_factor(gram: np.ndarray, shift: float) -> np.ndarray | None:
-    """The lower Cholesky factor of `gram` with a shifted diagonal; None if rounding makes it indefinite."""
+    """Return the lower Cholesky factor of ``gram + shift I``; None if rounding makes this matrix indefinite."""
     shifted = gram.copy()
     shifted.flat[:: len(gram) + 1] += shift
     try:
@@ -113,7 +114,7 @@ def _shifted_factor(gram: np.ndarray, shift: float) -> np.ndarray | None:
 
 
 def _norm(factor: np.ndarray, cross: np.ndarray, judged: np.ndarray, level: float, start: np.ndarray) -> float:
-    """The norm of ``Z_J P Z_J^T / (j level)`` of j validation rows, by power iteration."""
+    """Return the norm of ``Z_J P Z_J^T / (j level)`` for j validation rows J, by power iteration."""
     vector, norm = start, 0.0
     for _ in range(_POWERS):
         vector = vector / np.linalg.norm(vector)
@@ -125,17 +126,17 @@ def _norm(factor: np.ndarray, cross: np.ndarray, judged: np.ndarray, level: floa
 
 
 def rows_of_batch(n_rows: int) -> int:
-    """Rows of a mini-batch for a training set of `n_rows`."""
+    """Return the number of rows of a batch for a training set of `n_rows` rows."""
     return int(np.clip(n_rows // _STEPS, _LEAST_ROWS, _MOST_ROWS))
 
 
 def in_random_order(
     X: Array, y: np.ndarray, weights: np.ndarray | None, rows: int, rng: np.random.Generator
 ) -> Iterator[Batch]:
-    """All rows once, in batches of about `rows` rows, which are copies.
+    """Yield all rows once, in batches of about `rows` rows. The batches are copies.
 
-    The indices are an arithmetic progression modulo n with a random start and step. It needs no memory, and separates
-    neighbouring rows, which are similar in sorted tables.
+    The indices are an arithmetic progression modulo n with a random start and step. The progression needs no memory,
+    and separates neighbouring rows, which are similar in sorted tables.
     """
     n = X.shape[0]
     step = int(rng.integers(1, n)) if n > 1 else 1
@@ -149,7 +150,7 @@ def in_random_order(
 
 
 def in_order_of_stream(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
-    """Batches of at most `rows` rows, of which any two consecutive ones together have more than `rows` rows."""
+    """Yield batches of at most `rows` rows; any two consecutive batches together have more than `rows` rows."""
     pieces: list[Batch] = []
     held = 0
     for X, y, weights in batches:
@@ -167,7 +168,7 @@ def in_order_of_stream(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
 
 
 def _joined(pieces: list[Batch]) -> Batch:
-    """One batch from consecutive ones, on the host if there are several."""
+    """Join consecutive batches into one, on the host if there are several."""
     if len(pieces) == 1:
         return pieces[0]
     parts = [X for X, _, _ in pieces]
@@ -196,7 +197,7 @@ class BlockProblem:
     n_jobs: int | None
 
     def scores(self, X: Array, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-        """``phi(x)^T W + c`` (r, t), in float64, for scaled rows."""
+        """Return ``phi(x)^T W + c`` (r, t), in float64, for scaled rows `X`."""
         scores = np.tile(intercept, (X.shape[0], 1))
         for columns, (Z,) in self.blocks.features(ops_for(X), (X,), self.n_jobs):
             scores += feature_block(Z).times(coef[columns], self.n_jobs)
@@ -216,8 +217,9 @@ class BlockProblem:
     ) -> float:
         """Take one step for a batch of scaled rows, in place; return the mean loss before the step.
 
-        The direction is the preconditioned gradient of the batch. The step goes to the minimum of a quadratic upper
-        bound of the loss of the batch along the direction, times `damping`.
+        The direction is the preconditioned gradient of the objective on the batch. Along the direction, a quadratic
+        function bounds this objective from above. For each target, the length of the step is the distance to the
+        minimum of the bound, times `damping`.
 
         Parameters
         ----------
@@ -236,7 +238,7 @@ class BlockProblem:
         scores = self.scores(X, coef, intercept)
         slopes = loss.slopes(scores, targets) * shares
         sample = ops.constant(preconditioner.rows) if not ops.is_sparse(preconditioner.rows) else preconditioner.rows
-        # The gradient, and its products with the sample's features, including the constant feature of the intercept.
+        # The gradient, and its products with the features of the sample; the intercept has a constant feature.
         gradient, at_intercept = np.empty_like(coef), slopes.sum(axis=0)
         products = np.tile(at_intercept, (sample.shape[0], 1))
         for columns, (Z, Z_sample) in self.blocks.features(ops, (X, sample), self.n_jobs):
@@ -244,7 +246,8 @@ class BlockProblem:
             gradient[columns] = part
             products += feature_block(Z_sample).times(part, self.n_jobs)
         solved = preconditioner.solve(products)
-        # Change of the scores along the preconditioned gradient, which overwrites the gradient block by block.
+        # The change of the scores along the preconditioned gradient. Block by block, the preconditioned gradient
+        # overwrites the gradient.
         direction_at_intercept = at_intercept - solved.sum(axis=0)
         slope, curvature = at_intercept * direction_at_intercept, np.zeros(coef.shape[1])
         change = np.tile(direction_at_intercept, (X.shape[0], 1))

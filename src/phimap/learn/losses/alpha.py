@@ -12,27 +12,28 @@ from phimap.learn.ridge.alpha import ChosenAlpha
 from phimap.learn.solver import HeldOutScores, LinearSolution
 from phimap.learn.weights import weighted_mean
 
-# Alphas that are tried, as multiples of the mean square of a centred row: from one that shrinks all coefficients, down
-# by half decades.
+# Largest alpha that is tried, in units of the mean square of a centred row; ratio of successive alphas; largest number
+# of alphas. The largest alpha shrinks all coefficients.
 _LARGEST, _FACTOR, _MOST_ALPHAS = 100.0, 10.0**-0.5, 19
-# The choice is the largest alpha whose loss no smaller alpha lowers by this share: the curve is flat where classes are
-# separable, and small alphas cost passes. The search ends after so many alphas without such a gain.
+# Share by which a smaller alpha must lower the loss to be chosen, and number of alphas without such a gain after which
+# the search ends. If classes are separable, the curve is flat, and small alphas cost passes.
 _GAIN, _PATIENCE = 5e-3, 3
-# The search also ends when the loss has risen by this share, since it does not fall again.
+# Share above the least loss at which the search also ends: a loss that has risen so far does not fall again.
 _RISE = 0.02
 
 
 def alphas_from(scale: float, least: float = 0.0) -> np.ndarray:
-    """The alphas that are tried, descending; with `least`, the larger ones and `least` itself.
+    """The alphas to try, descending. If `least` is given: those more than half a decade above `least`, then `least`.
 
-    `scale` is the mean square of a centred row, the size of an eigenvalue of the Gram matrix per similar row.
+    `scale` is the mean square of a centred row. A set of similar rows gives the Gram matrix an eigenvalue of about
+    `scale` times the number of these rows.
     """
     alphas = scale * _LARGEST * _FACTOR ** np.arange(_MOST_ALPHAS)
     return np.append(alphas[alphas > least / _FACTOR], least) if least else alphas
 
 
 class HeldOutLoss:
-    """Mean loss on held-out folds of a sample, by solutions on the other rows of the sample.
+    """Mean loss on held-out folds of a sample, for solutions on the other rows of the sample.
 
     Parameters
     ----------
@@ -49,11 +50,11 @@ class HeldOutLoss:
         self._held_out = [sample.rows(fold, held_out=True) for fold in sample.folds]
 
     def solve(self, alpha: float) -> list[LinearSolution]:
-        """A solution for each fold at the next alpha, which is smaller than the last; empty without folds."""
+        """Solve without each fold at the next alpha, which must be smaller than the last; empty without folds."""
         return [path.solve(alpha) for path in self._paths]
 
     def held_out_scores(self, solutions: list[LinearSolution]) -> HeldOutScores:
-        """Predictions of solutions for the rows of their folds."""
+        """Predictions for the rows of each fold by the solution without this fold."""
         parts = [
             (block.times(solution.coef, self._n_jobs) + solution.intercept, targets, weights)
             for solution, rows in zip(solutions, self._held_out, strict=True)
@@ -70,10 +71,10 @@ class HeldOutLoss:
 def choose_alpha(
     loss: Loss, prepared: LossPreparation, *, largest: float = np.inf, start: Model | None = None
 ) -> tuple[ChosenAlpha, Model | None]:
-    """The alpha of the least held-out loss, and a model near the solution; None without held-out rows.
+    """Return the alpha of least held-out loss, and a model near its solution; the model is None without held-out rows.
 
-    The objective is a sum over rows, so alpha is the inverse of a prior variance, and the alpha of the sample serves
-    all rows. The search goes down from `largest`, or from an alpha that shrinks all coefficients if that is smaller.
+    The objective is a sum over rows and alpha is the inverse of a prior variance, so the alpha of the sample serves all
+    rows. The search goes down from `largest`, or from an alpha that shrinks all coefficients if that is smaller.
     """
     objective, scale = HeldOutLoss(loss, prepared, start), prepared.scale
     alphas = alphas_from(scale)
@@ -94,7 +95,7 @@ def choose_alpha(
 
 
 def score_alpha(loss: Loss, prepared: LossPreparation, alpha: float) -> tuple[ChosenAlpha, Model | None]:
-    """A given alpha with its held-out scores, and a model near the solution; None without held-out rows."""
+    """Return a given alpha with its held-out scores, and a model near its solution; None without held-out rows."""
     objective, solutions = HeldOutLoss(loss, prepared), []
     for value in alphas_from(prepared.scale, least=alpha):
         solutions = objective.solve(float(value))

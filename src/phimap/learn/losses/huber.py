@@ -9,16 +9,16 @@ import numpy as np
 from phimap.learn.losses.losses import Loss
 from phimap.learn.solver import LinearSolution
 
-#: The error, in units of the scale, beyond which it enters by its absolute value: the default of scikit-learn's
+#: Error, in units of the scale, beyond which its absolute value enters the loss. This is the default of scikit-learn's
 #: `HuberRegressor`. For normal errors the estimate needs 5 % more rows than least squares.
 EPSILON = 1.35
-# Held-out errors are cut off here, or a few very large ones would dominate the choice of alpha.
+# Value at which held-out errors are cut off. Otherwise a few very large errors would dominate the choice of alpha.
 _LARGEST = 10.0
 
 
 @dataclass(frozen=True)
 class Huber(Loss):
-    """Half the square of an error up to 1.35, and its tangent beyond, summed over targets.
+    """Half the square of errors up to 1.35, continued by its tangents beyond, summed over targets.
 
     Scores and errors are in the units ``(y - centre) / scale`` of the targets y, which are numbers.
 
@@ -73,11 +73,11 @@ def scale_step(errors: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def scale_ratio(sums: np.ndarray) -> np.ndarray:
-    """The next scale (t,) over the scale that the errors were divided by; 1 once it has converged.
+    """Ratio (t,) of the next scale to the scale by which the errors were divided; 1 once the scale has converged.
 
     The scale makes the mean of min(r^2, 1.35^2) one, where r is an error over the scale, as in `HuberRegressor`.
     """
     squares, large, total = sums
-    # Exact if no error crosses the threshold. The bound applies if the scale is far too small.
+    # The result is exact if no error crosses the threshold. The bound applies if the scale is far too small.
     small = np.maximum(total - EPSILON**2 * large, 0.05 * total)
     return np.clip(np.sqrt(squares / small), np.where(large > 0.5 * total, 2.0, 0.125), 8.0)

@@ -1,4 +1,4 @@
-"""Linear models of the least Huber loss over a stream, with the scale of the errors found on the way."""
+"""Linear models of least Huber loss over a stream. The scale of the errors is found during the fit."""
 
 from __future__ import annotations
 
@@ -16,34 +16,36 @@ from phimap.learn.solver import HeldOutScores, LinearSolution, PassesSolver, Pas
 from phimap.learn.targets.units import RobustTargets
 from phimap.ops import single_threaded_blas
 
-# Tolerance if alpha is chosen: the relative excess of the objective over its minimum is half its square.
+# Tolerance if alpha is chosen. The relative excess of the objective over its minimum is half the square of the
+# tolerance.
 _CHOSEN_TOLERANCE = 1e-2
-# The scale has converged when its relative change is smaller; the solution then changes by a tenth of that or less.
+# Relative change of the scale below which it has converged, and largest number of changes. The solution then changes by
+# a tenth of that change or less.
 _SETTLED, _MOST_ROUNDS = 1e-3, 20
-# The second search for alpha begins a decade above the alpha of the first.
+# Ratio of the largest alpha of the second search to the alpha that the first search chose.
 _ABOVE = 10.0
-# Largest number of steps of the scale, for errors in memory.
+# Largest number of steps by which the scale is found from errors in memory.
 _MOST_STEPS = 50
 
 
 class HuberSolver(PassesSolver):
-    r"""The member of the registry for Huber's loss.
+    r"""The solver for Huber's loss in the registry.
 
     Minimises :math:`\sum_i w_i \sigma^2 \ell(e_i / \sigma) + \tfrac{\alpha}{2} |W|^2` with e the errors, l half the
     square up to 1.35 and its tangent beyond. If all errors are small, this is ridge regression with the same alpha.
 
     Notes
     -----
-    The scale makes the mean of ``min(e^2, (1.35 scale)^2)`` the square of the scale, as scikit-learn's
-    `HuberRegressor` does, whose alpha is this alpha over the scale. If alpha is given, e are the errors on the training
-    rows, and scale and solution are found in turns. If alpha is chosen, e are the errors on held-out rows: with many
-    features the errors on training rows are far too small.
+    The scale makes the mean of ``min(e^2, (1.35 scale)^2)`` the square of the scale, as in scikit-learn's
+    `HuberRegressor`, whose alpha is this alpha divided by the scale. If alpha is given, e are the errors on the
+    training rows, and scale and solution are found in turns. If alpha is chosen, e are the errors on held-out rows,
+    because errors on training rows are far too small with many features.
     """
 
     takes_signs = False
 
     def memory(self, n: int | None, m: int, t: int) -> int:
-        """Smallest number of bytes held, without a block of features."""
+        """Smallest number of bytes held, not counting a block of features."""
         return least_memory(m, t)
 
     def solve(self, problem: Problem) -> LinearSolution:
@@ -57,7 +59,7 @@ class HuberSolver(PassesSolver):
             return _solution_in_turns(prepared, chosen.alpha, loss)
         ratio = _held_out_scale(loss, chosen.held_out)
         loss = replace(loss, scale=loss.scale * ratio)
-        # With a small scale nearly all rows look like outliers at first, so the search starts at a model that fits.
+        # With a small scale nearly all rows look like outliers at first, so the search starts at the fitted model.
         start = _rescaled(start, ratio)
         chosen, start = choose_alpha(loss, prepared, largest=chosen.alpha * _ABOVE, start=start)
         solution = prepared.solve(loss, chosen.alpha, prepared.rows, start, _CHOSEN_TOLERANCE)
@@ -65,7 +67,7 @@ class HuberSolver(PassesSolver):
 
 
 def _first_loss(prepared: LossPreparation) -> Huber:
-    """The loss in the units of the targets, whose spread is at least that of the errors."""
+    """The loss in units of the spread of the targets, which is at least that of the errors."""
     rows = prepared.sample.rows()
     if not rows:
         t = prepared.problem.t
@@ -76,7 +78,7 @@ def _first_loss(prepared: LossPreparation) -> Huber:
 
 
 def _solution_in_turns(prepared: LossPreparation, alpha: float, loss: Huber) -> LinearSolution:
-    """The solution with a given alpha and its scale, first on the sample, then on all rows."""
+    """Find the solution for a given alpha together with its scale, first on the sample, then on all rows."""
     start, sample = None, prepared.sample
     if 0 < sample.share < 1:
         solution, loss = _turns(prepared, alpha, loss, start, sample.rows(), sample.share)
@@ -88,8 +90,8 @@ def _solution_in_turns(prepared: LossPreparation, alpha: float, loss: Huber) -> 
 def _turns(
     prepared: LossPreparation, alpha: float, loss: Huber, start: Model | None, rows: Stream, share: float
 ) -> tuple[LinearSolution, Huber]:
-    """Minimise over coefficients and scale in turns, until the scale is that of the errors."""
-    # Targets that differ by rounding alone have no scale.
+    """Minimise over coefficients and scale in turns, until the scale agrees with the errors."""
+    # Least scale: targets that differ by less differ only by rounding.
     least, n_passes = np.sqrt(prepared.problem.eps) * loss.scale, 0
     for turn in range(_MOST_ROUNDS):
         solution = prepared.solve(loss, alpha, rows, start, TOLERANCE, share)
@@ -106,7 +108,7 @@ def _turns(
 
 
 def _rescaled(model: Model | None, ratio: np.ndarray) -> Model | None:
-    """A model in units whose scale is `ratio` (t,) times as large."""
+    """Convert a model to units whose scale is `ratio` (t,) times the old scale."""
     return None if model is None else (model[0] / ratio, model[1] / ratio)
 
 
@@ -116,7 +118,7 @@ def _held_out_scale(loss: Huber, held_out: HeldOutScores) -> np.ndarray:
     errors, scale = loss.errors(held_out.predictions, held_out.targets), np.ones(held_out.targets.shape[1])
     for _ in range(_MOST_STEPS):
         ratio = scale_ratio(scale_step(errors / scale, held_out.weights))
-        # Smaller errors are rounding errors of float32.
+        # Smaller scales would be rounding errors of float32.
         scale = np.maximum(scale * ratio, np.finfo(np.float32).eps)
         if (np.abs(ratio - 1) < _SETTLED).all():
             break
@@ -124,7 +126,7 @@ def _held_out_scale(loss: Huber, held_out: HeldOutScores) -> np.ndarray:
 
 
 def _scale_step_of_pass(loss: Huber, rows: Stream, solution: LinearSolution, n_jobs: int | None) -> np.ndarray:
-    """The next scale (t,) of a solution's errors over the present scale: one pass."""
+    """Ratio (t,) of the next scale of a solution's errors to the present scale, from one pass."""
     coef, intercept = solution.coef, solution.intercept
 
     def summand(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:

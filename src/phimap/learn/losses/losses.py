@@ -1,4 +1,4 @@
-"""Losses of scores, and what a solver needs of them: values, slopes and the curvature that scales its steps."""
+"""Losses of scores: their values, their slopes, and the curvature by which a solver scales its steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ class Loss(ABC):
     the other classes. Targets of regression are numbers (r, t).
     """
 
-    #: Upper bound of the mean loss against which the accuracy of a solution is measured.
+    #: Upper bound of the mean loss. The accuracy of a solution is relative to its mean loss or to this bound, whichever
+    #: is smaller.
     typical: float = np.inf
 
     @abstractmethod
@@ -28,7 +29,7 @@ class Loss(ABC):
 
     @abstractmethod
     def curvatures(self, slopes: np.ndarray) -> np.ndarray:
-        """Second derivatives with respect to each score (r, t), from the first derivatives."""
+        """Second derivatives with respect to each score (r, t), computed from the first derivatives."""
 
     def held_out_values(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Losses (r,) of held-out rows, by which alpha is chosen."""
@@ -73,7 +74,7 @@ class Squared(Loss):
         return np.ones_like(slopes)
 
 
-#: Width of the rounded corner: for margins below 1 - CORNER the loss is the hinge loss minus a constant.
+#: Width of the rounded corner. For margins below 1 - CORNER the loss is the hinge loss minus a constant.
 CORNER = 0.5
 
 

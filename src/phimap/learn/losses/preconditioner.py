@@ -16,13 +16,13 @@ from phimap.learn.rows.accumulator import AnyAccumulator, PairAccumulator, accum
 from phimap.learn.solver import PassSums, Problem, Sums
 from phimap.ops import single_threaded_blas
 
-# A factorisation serves shifts up to this many times larger or smaller than its own: a new one costs more than the few
-# passes that it would save.
+# Largest ratio of a shift to that of a factorisation, or its inverse, at which the factorisation still serves. A new
+# factorisation costs more than the few passes that it would save.
 _SERVES = 12.0
 
 
 class FactorPreconditioner:
-    """Exact solutions for shifts near the last one that was factorised."""
+    """Solutions by a factorisation, which serves all shifts near its own."""
 
     def __init__(self, matrix: BlockTriangle, eps: float, n_jobs: int | None):
         self._matrix, self._n_jobs = matrix, n_jobs
@@ -33,7 +33,7 @@ class FactorPreconditioner:
         self._factor: BlockedCholesky | None = None
 
     def solve(self, R: np.ndarray, shift: float) -> np.ndarray:
-        """``(A + shift I)^{-1} R``, with a nearby shift in place of `shift`."""
+        """``(A + s I)^{-1} R`` for a shift s near `shift`."""
         if self._factor is None or not self._shift or not 1 / _SERVES <= shift / self._shift <= _SERVES:
             self._factorise(shift)
         assert self._factor is not None
@@ -51,7 +51,7 @@ class FactorPreconditioner:
 
 
 def factor_memory(m: int) -> int:
-    """Bytes of the sums and of their factor, two packed triangles."""
+    """Bytes of the sums and of their factor, which are two packed triangles."""
     return 2 * 4 * m * m
 
 
@@ -63,12 +63,12 @@ def sketch_memory(m: int) -> int:
 def preconditioner_of(
     problem: Problem, start: Callable[[int], AnyAccumulator]
 ) -> tuple[FactorPreconditioner | NystroemPreconditioner, np.ndarray, AnyAccumulator]:
-    """The preconditioner of a problem's rows, their mean (m,), and the accumulator from `start`, in one pass.
+    """Return the preconditioner of a problem, the mean (m,) of its rows, and the accumulator of `start` after one pass.
 
     The preconditioner is a factor of the centred Gram matrix if that fits the problem's memory, else a sketch.
     """
     if factor_memory(problem.m) <= problem.memory:
-        # The lambda may be sent to the rows, so it refers to small values only.
+        # The lambda may be sent to other processes, so it refers to small values only.
         start_sums = partial(GramAccumulator.start, problem.m, problem.t, None, problem.n_jobs)
         both = accumulate(problem.stream, lambda first_row: PairAccumulator(start_sums(), start(first_row)))
         statistics = both.one.solver.statistics

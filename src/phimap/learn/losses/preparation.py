@@ -1,4 +1,4 @@
-"""What one pass over a stream prepares for the minimisation of losses, and paths of solutions over alpha."""
+"""Preparation for the minimisation of losses in one pass over a stream, and paths of solutions over alpha."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from phimap.learn.losses.sample import FOLDS, LossSample
 from phimap.learn.ridge.nystroem_preconditioner import NystroemPreconditioner
 from phimap.learn.solver import LinearSolution, Problem, Stream, solve
 
-# With this tolerance held-out losses are within a percent of those at the minimum, mostly within a thousandth.
+# Tolerance of the solutions on a path, and largest number of passes. With this tolerance held-out losses are within a
+# percent of those at the minimum, mostly within a thousandth.
 _TOLERANCE, _MOST_PASSES = 1e-2, 60
 
 
 @dataclass
 class Path:
-    """Solutions on rows for one alpha after another.
+    """Solutions on rows in memory, for a descending sequence of alphas.
 
-    If classes are nearly separable, the coefficients grow like log(1 / alpha) as alpha falls. So the next solution lies
-    near the line through the last two, over log alpha. A start on this line needs a fifth of the passes that a start at
-    the last solution needs.
+    If classes are nearly separable, the coefficients grow like log(1 / alpha) as alpha falls. So the next solution, as
+    a function of log alpha, lies near the line through the last two solutions. A start on this line needs a fifth of
+    the passes that a start at the last solution needs.
 
     Attributes
     ----------
@@ -34,7 +35,7 @@ class Path:
     rows : iterable of (FeatureBlock, targets, weights)
         Rows in memory.
     share : float
-        Share of these rows in all rows of the problem.
+        Number of these rows divided by the number of all rows of the problem.
     start : tuple of ndarrays (m, t) and (t,) or None
         Where the first solution begins; None starts at zero.
     """
@@ -67,18 +68,19 @@ class Path:
         )
 
 
-# The sample takes at most this fraction of the memory, and a copy by folds as much again while alpha is chosen.
+# The sample takes at most one part in this many of the memory. Its copy by folds takes as much again while alpha is
+# chosen.
 _SAMPLE_SHARE = 8
 
 
 @dataclass(frozen=True)
 class LossPreparation:
-    """A sample of the rows, their mean, a preconditioner, and the steps that minimisations have taken so far.
+    """A sample of the rows, the mean of all rows, a preconditioner, and the steps of the minimisations so far.
 
     Attributes
     ----------
     problem : Problem
-        Its memory is what remains beside the sample and the models.
+        The problem; its memory is what the sample and the models leave.
     sample : LossSample
     preconditioner : FactorPreconditioner or NystroemPreconditioner
     mean : ndarray of shape (m,)
@@ -108,7 +110,7 @@ class LossPreparation:
 
     @property
     def rows(self) -> Stream:
-        """All rows; from memory if the sample holds all of them."""
+        """All rows, from memory if the sample contains all of them."""
         return self.sample.rows() if self.sample.share == 1 else self.problem.stream
 
     def solve(
@@ -121,7 +123,7 @@ class LossPreparation:
         share: float = 1.0,
         passes: int | None = None,
     ) -> LinearSolution:
-        """The solution on rows that are about this share of all rows; the parameters are those of `QuasiNewton`."""
+        """Solve on `rows`, which are about `share` of all rows; the other parameters are those of `QuasiNewton`."""
 
         def precondition(R: np.ndarray, shift: float) -> np.ndarray:
             # The Gram matrix of these rows is about `share` times that of all rows.
@@ -133,10 +135,10 @@ class LossPreparation:
 
 
 def least_memory(m: int, t: int) -> int:
-    """Smallest number of bytes held, without a block of features: those of a sketch as preconditioner."""
+    """Smallest number of bytes held, not counting a block of features; a sketch is then the preconditioner."""
     return sketch_memory(m) + _models_memory(m, t)
 
 
 def _models_memory(m: int, t: int) -> int:
-    """Largest number of bytes of models and steps: a path for each fold keeps two solutions and computes a third."""
+    """Largest number of bytes of models and steps. For each fold a path keeps two solutions and computes a third."""
     return QuasiNewton.memory_of(m, t) + FOLDS * 3 * 8 * m * t

@@ -1,4 +1,4 @@
-"""Losses of scores minimised over streams: limited-memory quasi-Newton steps, preconditioned by ridge statistics."""
+"""Minimisation of losses over streams by limited-memory quasi-Newton steps, preconditioned by a Gram matrix."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from phimap.learn.solver import LinearSolution, Passes, Solver, Sums
 #: Coefficients (m, t) and intercept (t,).
 Model = tuple[np.ndarray, np.ndarray]
 
-#: Number of steps that are kept. The paths of satimage take a fourth more passes with 12 steps than with 40.
+#: Number of past steps that are kept. The paths on satimage take a fourth more passes with 12 steps than with 40.
 N_STEPS = 24
 #: Largest number of passes.
 PASSES = 300
-#: Default tolerance: probabilities and decision values are accurate to a thousandth.
+#: Default tolerance, at which probabilities and decision values are accurate to a thousandth.
 TOLERANCE = 1e-4
-# Least curvature, which scales the preconditioner: with wide margins the penalty alone has curvature.
+# Least curvature by which the preconditioner is scaled. If all margins are wide, only the penalty has curvature.
 _LEAST_CURVATURE = 1e-6
-# Sufficient decrease, as a share of the decrease that the slope predicts.
+# Least decrease of the objective by an accepted step, as a share of the decrease that the slope predicts.
 _DECREASE = 1e-4
 # Largest number of halvings of a step. They are rarely needed, and each takes a pass.
 _MOST_HALVINGS = 20
 
 
 class Steps:
-    r"""Steps :math:`s` of a minimisation and the changes :math:`y` that they made to the gradient.
+    r"""Steps :math:`s` of a minimisation, and the changes :math:`y` of the gradient by these steps.
 
     Points (m + 1, t) hold coefficients and, in the last row, the intercept, which is not penalised. In a change of the
     gradient the part of the losses is proportional to the weight of the rows, and the part of the penalty to alpha. So
@@ -46,7 +46,7 @@ class Steps:
         self._alpha = self._weight = 1.0
 
     def move_to(self, alpha: float, weight: float) -> None:
-        """Convert the changes to another alpha and to rows of another total weight."""
+        """Convert the changes of the gradient to another alpha and to rows of another total weight."""
         pairs = list(self._pairs)
         self._pairs.clear()
         for moved, changed, _ in pairs:
@@ -67,14 +67,14 @@ class Steps:
         self._pairs.clear()
 
     def solve(self, gradient: np.ndarray, precondition: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """The inverse quasi-Newton matrix times `gradient`, by the two-loop recursion from `precondition`."""
+        """The inverse quasi-Newton matrix times `gradient`, by a two-loop recursion around `precondition`."""
         rest, shares = gradient.copy(), []
         for moved, changed, curvature in reversed(self._pairs):
             share = float((moved * rest).sum()) / curvature
             rest -= share * changed
             shares.append(share)
         if self._pairs:
-            # The newest step gives the scale of the matrix. Both products read the preconditioner once.
+            # The newest step gives the scale of the matrix. One call of the preconditioner serves both products.
             _, changed, curvature = self._pairs[-1]
             result, image = np.hsplit(precondition(np.hstack([rest, changed])), 2)
             result = result * (curvature / float((changed * image).sum()))
@@ -103,7 +103,7 @@ class QuasiNewton(Solver):
     steps : Steps or None, default=None
         Steps of an earlier minimisation with the same mean; the new steps are added to them.
     tolerance : float, default=1e-4
-        Tolerance for the norm of the gradient in the quasi-Newton metric, over the root of the objective.
+        Tolerance for the norm of the gradient in the quasi-Newton metric, divided by the root of the objective.
     passes : int or None, default=None
         Largest number of passes; None is 300.
     n_jobs : int, optional
@@ -156,7 +156,7 @@ class QuasiNewton(Solver):
     def _passes(self, m: int, t: int, eps: float) -> Passes:
         point = np.zeros((m + 1, t))
         if self._start is not None:
-            # The last row is the intercept for centred rows.
+            # The last row of a point is the intercept for centred rows.
             point[:-1], point[-1] = self._start[0], self._start[1] + self._mean @ self._start[0]
         value, gradient, n, scale = yield from self._evaluate(point)
 
@@ -196,9 +196,9 @@ class QuasiNewton(Solver):
         return LinearSolution(W.copy(), point[-1] - self._mean @ W, centre=point[-1].copy(), **how, **chosen)
 
     def _evaluate(self, point: np.ndarray):
-        """Objective, gradient (m + 1, t), sum of weights and mean curvature at a point: one pass."""
+        """Return objective, gradient (m + 1, t), sum of weights and mean curvature at a point, from one pass."""
         W, offset = point[:-1], point[-1] - self._mean @ point[:-1]
-        # Local names: a summand may be sent to the rows, and this solver is large.
+        # Local names keep this large solver out of the summand, which may be sent to other processes.
         loss, n_jobs = self._loss, self._n_jobs
 
         def summand(block: FeatureBlock, signs: np.ndarray, weights: np.ndarray) -> Sums:

@@ -1,4 +1,4 @@
-"""A random sample of the rows of a stream, in memory, on which alpha is chosen and minimisations begin."""
+"""A random sample of the rows of a stream, in memory. Alpha is chosen on it, and minimisations begin on it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from phimap._random import row_uniforms
 from phimap.learn.blocks.blocks import FeatureBlock, WeightedBlock, feature_block
 from phimap.learn.rows.accumulator import Accumulator
 
-# Largest number of rows: enough for the held-out loss to separate alphas whose losses differ by a percent.
+# Largest number of rows of a sample. The held-out loss of so many rows separates alphas whose losses differ by a
+# percent.
 _MOST_ROWS = 16384
-#: Number of folds. Every fold is held out in turn if the rows are at most so many, else one fold only.
+#: Number of folds, and largest number of rows for which every fold is held out in turn. With more rows one fold is held
+#: out.
 FOLDS, _FEW_ROWS = 5, 4096
 
 
 class LossSample(Accumulator):
-    """A random sample of the rows of a stream, cut into folds, in memory.
+    """A random sample of the rows of a stream, in memory and divided into folds.
 
     Parameters
     ----------
@@ -68,13 +70,13 @@ class LossSample(Accumulator):
 
     @property
     def folds(self) -> list[int]:
-        """Folds to hold out: neither the fold nor the rest of the sample is empty."""
+        """Folds to hold out. Neither such a fold nor the rest of the sample is empty."""
         counts = np.bincount(np.concatenate([np.empty(0, np.intp), *(part[3] for part in self._blocks)]))
         usable = [fold for fold, count in enumerate(counts) if 0 < count < self.n_rows]
         return usable if self.n_rows <= _FEW_ROWS else usable[:1]
 
     def rows(self, fold: int | None = None, *, held_out: bool = False) -> list[WeightedBlock]:
-        """The rows of a fold, or without `held_out` all other rows; all rows if `fold` is None."""
+        """The rows outside of a fold, or with `held_out` the rows of the fold; all rows if `fold` is None."""
         if fold is None:
             return [(block, targets, weights) for block, targets, weights, _ in self._blocks]
         parts = []

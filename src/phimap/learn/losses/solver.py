@@ -1,4 +1,4 @@
-"""Linear models of the least loss over a stream: preconditioner, regularisation, solution."""
+"""Linear models of least loss over a stream, fitted with a preconditioner and a choice of the regularisation."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from phimap.learn.losses.quasi_newton import TOLERANCE, Model
 from phimap.learn.ridge.alpha import ChosenAlpha
 from phimap.learn.solver import LinearSolution, PassesSolver, Problem
 
-# With this tolerance the loss on new rows differs from that at the minimum by at most a percent, and is mostly lower:
-# on digits, satimage, magic04 and letter it is on average 0.3 % lower than with a fourth of the tolerance, which takes
-# two to four times the passes. The tolerance was chosen by the test losses of these four sets, so they flatter it.
+# Tolerance if alpha is chosen. The loss on new rows then differs from that at the minimum by at most a percent, and is
+# mostly lower. On digits, satimage, magic04 and letter it is on average 0.3 % lower than with a fourth of this
+# tolerance, which takes two to four times the passes. The tolerance was chosen by the test losses of these four sets,
+# so they flatter it.
 _CHOSEN_TOLERANCE = 4e-2
 
 
 class LossSolver(PassesSolver):
-    """The member of the registry for a loss whose targets are signs.
+    """The solver in the registry for a loss whose targets are signs.
 
     Parameters
     ----------
@@ -31,7 +32,7 @@ class LossSolver(PassesSolver):
         self._loss = loss
 
     def memory(self, n: int | None, m: int, t: int) -> int:
-        """Smallest number of bytes held, without a block of features."""
+        """Smallest number of bytes held, not counting a block of features."""
         return least_memory(m, t)
 
     def solve(self, problem: Problem) -> LinearSolution:
@@ -43,7 +44,7 @@ class LossSolver(PassesSolver):
         return replace(solution, n_passes=solution.n_passes + 1, **chosen._asdict())
 
     def _chosen(self, prepared: LossPreparation) -> tuple[ChosenAlpha, Model | None]:
-        """The alpha, given or chosen, and a model near its solution; None without a sample."""
+        """The given or chosen alpha, and a model near its solution; the model is None without a sample."""
         problem, sample = prepared.problem, prepared.sample
         if problem.alpha == "auto":
             return choose_alpha(self._loss, prepared)

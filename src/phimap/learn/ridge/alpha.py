@@ -17,19 +17,20 @@ from phimap.learn.ridge.shifted_inverse import ExactShiftedInverse, LanczosShift
 from phimap.learn.solver import HeldOutScores
 from phimap.sketches.signs import fair_word_factors
 
-# Up to this order an eigendecomposition costs less than a factorisation and the Lanczos steps. A larger problem starts
-# its search at the alpha found for this many of its features.
+# Largest order at which an eigendecomposition costs less than a factorisation and its Lanczos steps. For a larger order
+# the search starts at the alpha found for this number of features.
 _EXACT_ORDER = 768
-# Grid points per decade: fine enough that the score is smooth between them, where the minimum is then refined.
+# Grid points per decade of alpha. The score is smooth between grid points, where its minimum is then refined.
 _POINTS_PER_DECADE = 4
-# The grid ends at this multiple of the largest eigenvalue, where all coefficients are shrunk. It begins where rounding
-# may matter: products in float32 move eigenvalues by 0.05 to 0.25 eps of the largest one before centring, as measured,
-# and by less where the features came in many batches. The search skips alphas that turn out to be below the rounding.
+# The grid of alphas ends at `_TOP` times the largest eigenvalue, where all coefficients are shrunk. It begins where
+# rounding may matter. As measured, float32 products move eigenvalues by 0.05 to 0.25 eps of the largest eigenvalue
+# before centring, and by less if the features came in many batches. The search skips alphas that turn out to be below
+# the rounding.
 _TOP = 10.0
 _FLOOR = 1e-2
 _MOST_DECADES = 10
-# Range of one factorisation to either side of its shift: within it a score needs some 20 Lanczos steps for three
-# digits, and more and more steps beyond.
+# Largest ratio of an alpha to the shift of the factorisation that evaluates it, or of the shift to the alpha. Within
+# this range a score needs some 20 Lanczos steps for three digits; beyond it the number of steps grows.
 _REACH = 10.0**1.5
 _MOST_WINDOWS = 8
 _POWER_STEPS = 6
@@ -37,7 +38,7 @@ _PROBES = 8
 
 
 class ChosenAlpha(NamedTuple):
-    """The alpha of a solution, and how it was found: fields of `LinearSolution`."""
+    """The alpha of a solution and how it was chosen. The fields are those of `LinearSolution`."""
 
     alpha: float
     alphas: np.ndarray = np.empty(0)
@@ -56,7 +57,7 @@ def check_alpha(alpha: float | str) -> float | str:
 def choose_alpha(
     objective: AlphaObjective, rng: RandomState, n_jobs: int | None
 ) -> tuple[ChosenAlpha, BlockedCholesky | None]:
-    """The alpha of the least score, and a factor of ``A + lam I`` for lam near it; None if none was formed."""
+    """The alpha of least score, and a factor of ``A + lam I`` with lam near it, or None if nothing was factorised."""
     largest = _largest_eigenvalue(objective.matrix, n_jobs)
     if not largest > objective.noise:
         # Constant features: every regularisation gives the same fit.
@@ -77,13 +78,14 @@ def choose_alpha(
     centre = 1e-4 * largest
     coarse = objective.coarse(np.linspace(0, size - 1, _EXACT_ORDER).astype(np.intp))
     if coarse is not None:
-        # With fewer features the estimate of the kernel is smaller by their share, and so is the best alpha.
+        # With a fraction of the features, the sums that estimate the kernel are smaller by this fraction, and so is the
+        # best alpha.
         centre = choose_alpha(coarse, rng, n_jobs)[0].alpha * size / _EXACT_ORDER
     return _WindowSearch(objective, lowest, highest, rng, n_jobs).run(centre)
 
 
 def _scores(objective: AlphaObjective, inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
-    """Scores; infinite where a shift is below twice the rounding error of the least eigenvalue."""
+    """Scores (g,) at the shifts; infinite if a shift is below twice the rounding error of the least eigenvalue."""
     trusted = shifts > -2 * inverse.least_eigenvalue
     scores = np.full(shifts.shape, np.inf)
     if trusted.any():
@@ -96,7 +98,7 @@ def _grid(lowest: float, highest: float) -> np.ndarray:
 
 
 class _WindowSearch:
-    """A search along the curve of scores by windows, each evaluated from one factorisation at its centre."""
+    """A search for the alpha of least score in windows. One factorisation, at the centre of a window, evaluates it."""
 
     def __init__(self, objective: AlphaObjective, lowest: float, highest: float, rng: RandomState, n_jobs: int | None):
         self._objective, self._lowest, self._highest, self._n_jobs = objective, lowest, highest, n_jobs
@@ -107,7 +109,7 @@ class _WindowSearch:
             self._probes = fair_word_factors(named_streams(rng, "trace")["trace"], (objective.matrix.size, _PROBES))
 
     def run(self, centre: float) -> tuple[ChosenAlpha, BlockedCholesky | None]:
-        """Move the window to its minimum until the minimum lies inside."""
+        """Move the window to the alpha of least score in it, until this alpha lies inside the window."""
         best, held_out = centre, None
         for _ in range(_MOST_WINDOWS):
             centre = float(np.clip(centre, self._lowest, self._highest))
@@ -115,7 +117,8 @@ class _WindowSearch:
             try:
                 inverse, scores = self._evaluate(centre, grid)
             except NotPositiveDefiniteError:
-                # Rounding in the Gram matrix reaches up to this shift; alphas below ten times it are noise as well.
+                # The rounding errors of the Gram matrix are as large as this shift. Up to ten times this shift, scores
+                # are noise as well.
                 self._lowest = centre = 10 * centre
                 continue
             if not np.isfinite(scores).any() and centre < self._highest:
@@ -158,7 +161,10 @@ class _WindowSearch:
 
 
 def _until_settled(objective: AlphaObjective, grid: np.ndarray) -> Callable[[ShiftedInverse], bool]:
-    """Whether scores on a grid have settled: they move by less than a thousandth, and by less at their minimum."""
+    """Return a function that tells whether the scores on a grid have settled.
+
+    They have if each moves by less than a thousandth, and the least by less than a ten-thousandth.
+    """
     last = np.full(grid.shape, np.inf)
 
     def settled(inverse: ShiftedInverse) -> bool:
@@ -173,7 +179,7 @@ def _until_settled(objective: AlphaObjective, grid: np.ndarray) -> Callable[[Shi
 
 
 def _refined(objective: AlphaObjective, inverse: ShiftedInverse, grid: np.ndarray, scores: np.ndarray) -> float:
-    """The minimum between the neighbours of the best grid point; the grid point itself if a neighbour has no score."""
+    """The alpha of least score near the best grid point, or this point itself if one of its neighbours has no score."""
     best = int(np.argmin(scores))
     if best in (0, grid.size - 1) or not np.isfinite(scores[best - 1 : best + 2]).all():
         return float(grid[best])
@@ -188,7 +194,7 @@ def _refined(objective: AlphaObjective, inverse: ShiftedInverse, grid: np.ndarra
 
 
 def _largest_eigenvalue(matrix: BlockTriangle, n_jobs: int | None) -> float:
-    """The largest eigenvalue within a few percent, by power iteration."""
+    """The largest eigenvalue, accurate to a few percent, by power iteration."""
     # Fixed, irregular weights, so that the start has a component along the leading eigenvector.
     weights = 1 + 0.5 * np.sin(np.arange(1, matrix.size + 1))
     vector = (np.sqrt(np.maximum(matrix.diagonal(), 0)) * weights)[:, None]

@@ -1,4 +1,4 @@
-"""The choice of alpha in passes over the rows, by solutions at several alphas in the same passes."""
+"""The choice of alpha in passes over the rows: each pass improves solutions at several alphas."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from phimap.learn.ridge.nystroem_preconditioner import NystroemPreconditioner, W
 from phimap.learn.solver import HeldOutScores, Summand, Sums, least
 from phimap.learn.weights import weighted_mean
 
-# As many grid points per decade as in a search by factorisation. A spline gives the minimum between them.
+# Grid points per decade of alpha, as many as in a search by factorisation. A spline gives the minimum between them.
 _POINTS_PER_DECADE = 4
-# The grid ends at this multiple of the largest eigenvalue, where all coefficients are shrunk, and begins where rounding
-# matters: see `phimap.learn.ridge.alpha`.
+# The grid of alphas ends at `_TOP` times the largest eigenvalue, where all coefficients are shrunk. It begins where
+# rounding matters: see `phimap.learn.ridge.alpha`.
 _TOP = 10.0
 _FLOOR = 1e-2
 _MOST_DECADES = 10
-# How many grid points to either side of the best are followed, and how many must settle.
+# Numbers of grid points to either side of the best one: those that are followed, and those that must settle.
 _REACH, _NEEDED = 2, 1
 _AT_ONCE = 2 * _REACH + 1
-# A solution has settled once its remaining change is at most this share of its error, which is less than scores near
-# the minimum differ.
+# Largest remaining change of a settled solution, as a share of its squared error. Scores near the minimum differ by
+# more.
 _SETTLED = 1e-4
-# The share by which a pass must lower the least score to be worth another pass.
+# Share by which a pass must lower the least score, if another pass is to follow after the first `passes`.
 _FALLING = 0.01
 
-#: An alpha with solutions (m, t) of the systems without random rows and, if there are extreme rows, without both.
+#: An alpha and its solutions (m, t): of the system without random rows and, if there are extreme rows, of the system
+#: without both.
 Candidate = tuple[float, Sequence[np.ndarray]]
 
 
@@ -43,7 +44,7 @@ class ValidationFeatures(NamedTuple):
     Attributes
     ----------
     random : FeatureRows or None
-        Random rows to hold out; None if no validation error is wanted.
+        The rows to hold out, drawn at random; None if no validation error is wanted.
     extreme : FeatureRows or None
         The rows farthest from the centre, none of which is in `random`.
     sample : FeatureRows or None
@@ -73,8 +74,8 @@ class HeldOutErrorInPasses:
     systems : sequence of NormalEquations
         `ValidationFeatures.systems`.
     preconditioner : WoodburyPreconditioner or None
-        Approximate inverse of the first system, which extends that of the second by the extreme rows; None without
-        extreme rows.
+        Approximate inverse of the matrix of the first system, made by adding the extreme rows to the preconditioner of
+        the second system; None without extreme rows.
     n_jobs : int or None
 
     Notes
@@ -113,20 +114,20 @@ class HeldOutErrorInPasses:
         self._weights = validation_weights(self._rows[0], rows.extreme, total)
 
     def scores(self, candidates: Sequence[Candidate]) -> np.ndarray:
-        """Mean squared errors (c,) of candidates, summed over targets."""
+        """Mean squared error of each of c candidates, summed over targets (c,)."""
         return np.array(
             [weighted_mean(np.square(errors).sum(axis=1), self._weights) for errors in self._errors(candidates)]
         )
 
     def held_out_scores(self, candidate: Candidate) -> HeldOutScores:
-        """Predictions of a candidate for the validation rows, with the weights of the score."""
+        """Predictions for the validation rows by a candidate, with the weights that the score gives these rows."""
         (errors,) = self._errors([candidate])
         return HeldOutScores(self._targets - errors, self._targets, self._weights)
 
     def _errors(self, candidates: Sequence[Candidate]) -> list[np.ndarray]:
-        """Errors (r + k, t) of each candidate, on random rows first."""
+        """Errors (r + k, t) of each candidate: first on the r random rows, then on the k extreme rows."""
         errors = []
-        # One product serves all candidates, since the features of the rows may have to be formed for it.
+        # One product serves all candidates, because each product may have to form the features of the rows.
         for i, (part, system) in enumerate(zip(self._rows, self._systems, strict=True)):
             solutions = [own[i] for _, own in candidates]
             fitted = np.split(part.block.times(np.hstack(solutions), self._n_jobs), len(solutions), axis=1)
@@ -146,7 +147,7 @@ class HeldOutErrorInPasses:
 
 
 class AlphaSearch:
-    """Scores on a grid of alphas, and solutions near the best of them.
+    """The scores of a grid of alphas, and solutions at the best of these alphas and its neighbours.
 
     Parameters
     ----------
@@ -159,7 +160,7 @@ class AlphaSearch:
         Machine epsilon of the features.
     n_jobs : int or None
     alpha : float, optional
-        The only alpha of the grid, if it is given.
+        If given, the grid consists of this alpha.
 
     Attributes
     ----------
@@ -181,7 +182,8 @@ class AlphaSearch:
     ):
         extended = None
         if rows.extreme is not None:
-            # Centred by the mean of the rows without them, which differs little from the mean with them.
+            # The extreme rows are centred by the mean of all other training rows, which differs little from the mean of
+            # all rows.
             centred = rows.extreme.block.to_host().astype(np.float64) - systems[-1].sum_z / systems[-1].weight
             added = np.ascontiguousarray(times_root(centred, rows.extreme.weights).T)
             extended = WoodburyPreconditioner(preconditioner, added)
@@ -189,7 +191,7 @@ class AlphaSearch:
         self._preconditioners = [preconditioner] if extended is None else [extended, preconditioner]
         self._error = HeldOutErrorInPasses(rows, systems, extended, n_jobs)
         self.alphas = _grid(systems[-1], preconditioner.largest, eps) if alpha is None else np.array([alpha])
-        # States by the index of their alpha, one for each system.
+        # For the index of each alpha, one state for each system.
         self._states: dict[int, list[ConjugateGradientState]] = {}
         self.scores = np.concatenate(
             [
@@ -200,7 +202,7 @@ class AlphaSearch:
         self.best = int(self.scores.argmin())
 
     def run(self, passes: int, most_passes: int) -> Generator[Summand, Sums, None]:
-        """Follow the curve to its minimum in at most `passes`, or `most_passes` while its least score falls."""
+        """Follow the scores to their minimum in at most `passes`, or in `most_passes` while the least score falls."""
         before = np.inf
         for n_passes in range(most_passes):
             if n_passes >= passes and self.scores[self.best] > (1 - _FALLING) * before:
@@ -222,18 +224,18 @@ class AlphaSearch:
 
     @property
     def alpha(self) -> float:
-        """The alpha of the least score on the curve that was followed."""
+        """The alpha of the least score on `curve`."""
         return least(*self.curve)
 
     @property
     def curve(self) -> tuple[np.ndarray, np.ndarray]:
-        """Alphas with settled solutions, the best and its neighbours; and their scores."""
+        """The scored alphas and their scores: alphas with settled solutions, the best alpha and its neighbours."""
         known = [i for i in sorted(self._states) if abs(i - self.best) <= _NEEDED or self._is_settled(i)]
         return self.alphas[known], self.scores[known]
 
     @property
     def solution(self) -> tuple[np.ndarray, np.ndarray]:
-        """The solution of the first system at the best alpha, and its product with the matrix."""
+        """The solution W of the first system at the best alpha, and the product A W with the matrix of this system."""
         state = self._states[self.best][0]
         return state.solution, state.image
 
@@ -243,11 +245,11 @@ class AlphaSearch:
         return self._error.held_out_scores(self._candidate(self.best))
 
     def _approximate(self, alpha: float) -> list[np.ndarray]:
-        """Approximate solutions of the systems by their preconditioners."""
+        """Approximate solutions of the systems, given by their preconditioners alone."""
         return [p.solve(system.rhs, alpha) for p, system in zip(self._preconditioners, self._systems, strict=True)]
 
     def _new_states(self, i: int) -> list[ConjugateGradientState]:
-        """States at an alpha. They begin at the solutions of the nearest alpha if there is one."""
+        """New states at an alpha. They begin at the solutions of the nearest alpha with states, otherwise at zero."""
         alpha = self.alphas[i]
         states = [
             ConjugateGradientState(system.rhs, alpha, partial(preconditioner.solve, shift=alpha))
@@ -271,7 +273,7 @@ class AlphaSearch:
 
 
 def _grid(system: NormalEquations, largest: float, eps: float) -> np.ndarray:
-    """The alphas of a search, given the largest eigenvalue of the matrix."""
+    """The grid of alphas, given the largest eigenvalue of the matrix."""
     # Rounding is relative to the largest eigenvalue of the matrix before centring.
     rounded = max(largest, float(system.sum_z @ system.sum_z) / system.weight)
     lowest, highest = max(_FLOOR * eps * rounded, 10.0**-_MOST_DECADES * largest), _TOP * largest

@@ -18,10 +18,12 @@ from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.solver import HeldOutScores
 from phimap.learn.weights import total_weight, weighted_mean, weighted_sum
 
-# Least value of 1 minus a leverage: rounding could make it negative for a row that alone determines its own fit.
+# Least value of 1 minus a leverage. Rounding could make this difference negative for a row that alone determines its
+# fit.
 _LEAST_FREE = float(np.finfo(np.float64).eps)
 
-# Rows at a time. The factor is read once for these rows, and four arrays (rows, m) are held meanwhile.
+# Number of rows processed at a time. The factor is read once for these rows, and four arrays (rows, m) are held
+# meanwhile.
 _ROWS = 256
 
 
@@ -110,24 +112,24 @@ def weight_shares(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
     return (np.ones(n_rows) if weights is None else weights) / total_weight(weights, n_rows)
 
 
-# Generalised cross-validation is trusted where at least this many standard deviations of the estimated degrees of
-# freedom are left: the score divides by their square, whose relative error is then at most a fifth.
+# Least number of residual degrees of freedom, in standard deviations of their estimate, at which generalised
+# cross-validation is trusted. The score divides by their square, which then has a relative error of at most a fifth.
 _TRUSTED = 10.0
-# Accuracy of leverages from a few Lanczos steps.
+# Accuracy of leverages that a few Lanczos steps give.
 _LEAST_ESTIMATED = 1e-6
 
 
 def validation_weights(random: FeatureRows, extreme: FeatureRows | None, n: float) -> np.ndarray:
-    """Weights (r + k,) by which validation rows represent all rows, of total weight `n`.
+    """Weights (r + k,) with which validation rows represent all rows; their sum is `n`.
 
-    Extreme rows represent themselves, random rows all rows that are not extreme.
+    Each extreme row represents itself. The random rows represent all rows that are not extreme.
     """
     weights, of_extreme = random.weights_or_ones, np.empty(0) if extreme is None else extreme.weights_or_ones
     return np.concatenate([weights * (n - of_extreme.sum()) / weights.sum(), of_extreme])
 
 
 class AlphaObjective(ABC):
-    """The system ``(A + lam I) W = B``, and a score of lam that is to be minimised.
+    """The system ``(A + lam I) W = B``, and a score by which lam is chosen: lam minimises the score.
 
     Parameters
     ----------
@@ -138,16 +140,16 @@ class AlphaObjective(ABC):
     eps : float
         Machine epsilon of the features.
     uncentred : BlockTriangle, optional
-        A before centring, which determines the rounding errors of A; by default A itself.
+        The matrix before centring, which determines the rounding errors of A; by default A itself.
     noise : float, default=0.0
-        Eigenvalues of A up to this may be rounding errors of the features.
+        Largest eigenvalue of A that may be due to rounding errors of the features.
     project : callable, optional
         Projection P of solutions that the score needs, see `ShiftedInverse`.
     vectors : ndarray of shape (m, k), optional
         Vectors whose quadratic forms the score needs.
     """
 
-    #: Name of the criterion in `LinearSolution`.
+    #: Value of `LinearSolution.criterion`.
     criterion: str
     #: Whether the score needs an eigendecomposition, whatever the order of A.
     exact = False
@@ -169,17 +171,17 @@ class AlphaObjective(ABC):
 
     @abstractmethod
     def score(self, inverse: Any, shifts: np.ndarray) -> np.ndarray:
-        """Scores (g,) at values of lam (g,); infinite where the score is not defined."""
+        """Scores (g,) at values (g,) of lam; infinite if the score is not defined."""
 
     @abstractmethod
     def held_out_scores(self, inverse: Any, shift: float) -> HeldOutScores | None:
-        """Predictions for validation rows by models without them; their weighted mean squared error is the score.
+        """Predictions for each validation row by a model without it. Their weighted mean squared error is the score.
 
         None if the objective has no validation rows.
         """
 
     def coarse(self, columns: np.ndarray) -> AlphaObjective | None:
-        """The objective with some of the features, whose alpha is a first guess; None if it does not exist."""
+        """The objective for some of the features, whose alpha is a first guess; None if there is no such objective."""
         return None
 
 
@@ -199,9 +201,10 @@ class GeneralisedCrossValidation(AlphaObjective):
         rss = squares - inverse.rhs_form(shifts) - shifts * inverse.rhs_form(shifts, power=2)
         dof = np.clip(sums.n_components - shifts * inverse.trace(shifts), 0, None)
         free = 1 - (dof + 1) / n
-        # A fit without residual degrees of freedom has residuals of zero. If there are few, their number is uncertain.
+        # A fit without residual degrees of freedom has residuals of zero. If few are left, their estimated number is
+        # uncertain.
         least = np.maximum(0.5, _TRUSTED * shifts * inverse.trace_standard_deviation(shifts)) / n
-        # The residual sum of squares is a difference, with the rounding error of its terms.
+        # The residual sum of squares is a difference, so it has the rounding error of the two terms.
         rss = np.maximum(rss, sums.eps * squares)
         undefined = np.full(shifts.shape, np.inf)
         return np.divide(rss / sums.weight, np.square(free), out=undefined, where=free > least)
@@ -289,7 +292,7 @@ class HeldOutError(AlphaObjective):
 
 
 class DualHeldOutError(AlphaObjective):
-    """Squared error of the dual system of nine tenths of the rows, drawn at random, on the other tenth."""
+    """Squared error of the dual system on a random tenth of the rows, with the other rows as training rows."""
 
     criterion = "held-out"
 
@@ -353,7 +356,7 @@ class LeaveOneOutError(AlphaObjective):
 
     def _errors(self, inverse: Any, shifts: np.ndarray) -> Iterator[np.ndarray]:
         """Leave-one-out errors times the roots of the weights (n, t), for one shift after another."""
-        # With many targets the errors at all shifts would be the largest arrays of a fit.
+        # One shift at a time: with many targets the errors at all shifts would be the largest arrays of a fit.
         for shift, diagonal in zip(shifts, inverse.diagonals(shifts), strict=True):
             duals = inverse.projected_solutions(np.array([shift]))[0]
             yield dual_leave_one_out_errors(shift, duals, diagonal, self._shares)

@@ -8,7 +8,7 @@ from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.ops import run_tasks, single_threaded_blas
 from phimap.ops.blas import factorise, invert_upper, solve_transposed, subtract_gram, subtract_products
 
-# Columns of a block row in one task: enough work to outweigh the cost of starting the task.
+# Number of columns of a block row that one task updates: enough work to outweigh the cost of starting the task.
 _STRIP = 2048
 
 
@@ -31,8 +31,8 @@ class BlockedCholesky:
     n_jobs : int, optional
         Threads; the result does not depend on them.
     out : ndarray of shape (n_entries,), float64, optional
-        Buffer for the factor, of the size of ``matrix.data``; by default a new one. It may be ``factor.data`` of an
-        earlier factorisation, or ``matrix.data`` itself if A is not needed any more.
+        Buffer for the factor, with as many entries as ``matrix.data``; by default a new array. It may be the ``data``
+        of an earlier factor, or ``matrix.data`` itself if A is not needed any more.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class BlockedCholesky:
         Rows of A, m.
     shift : float
     data : ndarray of shape (n_entries,)
-        The packed factor; its diagonal blocks hold the inverses of the diagonal blocks of U.
+        The packed factor. Its diagonal blocks hold the inverses of the diagonal blocks of U.
 
     Raises
     ------
@@ -166,7 +166,7 @@ class BlockedCholesky:
                 if i == k + 1:
                     self._factorise_diagonal(i, shift)
 
-            # Strips are half as wide, since all these tasks read the same diagonal block.
+            # These strips are half as wide, because all tasks of this step read the same diagonal block.
             run_tasks(finish, _strips(height, width, _STRIP // 2), self.n_jobs)
             # The next diagonal block comes first, so that its serial work overlaps with the other updates.
             tasks: list[tuple[int, slice | None]] = [(i, None) for i in range(k + 1, last)]
@@ -190,5 +190,5 @@ class BlockedCholesky:
 
 
 def _strips(start: int, stop: int, width: int) -> list[slice]:
-    """The columns from `start` to `stop`, in strips of at most `width`."""
+    """Cut the columns from `start` to `stop` into strips of at most `width` columns."""
     return [slice(left, min(left + width, stop)) for left in range(start, stop, width)]

@@ -12,7 +12,7 @@ from phimap.learn.ridge.cholesky import BlockedCholesky
 
 
 class ConjugateGradientState:
-    """Approximate solutions of ``(A + shift I) W = B`` (m, t), improved step by step; each column has its own steps.
+    """Approximate solutions (m, t) of ``(A + shift I) W = B``, improved in steps; each column has its own step length.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class ConjugateGradientState:
     ----------
     shift : float
     solution, directions : ndarray of shape (m, t)
-        The next step needs the product of A with the directions.
+        Current solutions, and the directions of the next step. This step needs the product of A with the directions.
     n_steps : int
         Steps since the last start.
     started : float
@@ -67,12 +67,12 @@ class ConjugateGradientState:
 
     @property
     def residual(self) -> float:
-        """Norm of the residuals over that of the right-hand sides, by the recurrence."""
+        """Norm of the residuals of the recurrence, divided by the norm of the right-hand sides."""
         return relative_size(self._residuals, self._rhs)
 
     @property
     def energy(self) -> float:
-        """Squared norm of the residuals in the preconditioner, summed over columns.
+        """Squared norm of the residuals in the metric of the preconditioner, summed over columns.
 
         It estimates how much the sum of squares of the fit may still change.
         """
@@ -80,16 +80,16 @@ class ConjugateGradientState:
 
 
 def relative_size(residuals: np.ndarray, rhs: np.ndarray) -> float:
-    """Norm of the residuals over that of the right-hand sides; 0 if these are zero."""
+    """Norm of the residuals, divided by the norm of the right-hand sides; 0 if the right-hand sides are zero."""
     size = np.linalg.norm(rhs)
     return float(np.linalg.norm(residuals) / size) if size > 0 else 0.0
 
 
 _TOLERANCE = 1e-12
-# Largest accepted residual of the solution: rounding can keep it above the residual of the recurrence.
+# Largest accepted residual of the solution. Rounding can keep this residual above the residual of the recurrence.
 _TRUSTED = 1e-10
-# A step reads the factor twice and the matrix once. This number of steps per feature takes half the time of a
-# factorisation, as measured for orders of 4,096 and 8,192 and up to eight columns; more columns take longer.
+# Steps per feature that take half the time of a factorisation, as measured for orders of 4,096 and 8,192 and up to
+# eight columns. More columns take longer. A step reads the factor twice and the matrix once.
 _STEPS_PER_FEATURE = 1 / 200
 _COLUMNS_PER_READING = 8
 # Factor by which the held-out rows, at most a tenth of all rows, widen the range of the eigenvalues.
@@ -146,6 +146,6 @@ def solve_from_nearby(
 
 
 def expected_steps(ratio: float) -> float:
-    """Expected number of steps for a ratio of the shifts: see `solve_from_nearby`."""
+    """Expected number of steps, given the ratio of the shifts: see `solve_from_nearby`."""
     root = math.sqrt(_ADDED * max(ratio, 1 / ratio))
     return math.log(_TOLERANCE) / math.log((root - 1) / (root + 1))

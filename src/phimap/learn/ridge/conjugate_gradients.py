@@ -1,4 +1,4 @@
-"""Ridge regression by conjugate gradients over streams, for more features than a Gram matrix can be held of."""
+"""Ridge regression by conjugate gradients over streams, for so many features that their Gram matrix does not fit."""
 
 from __future__ import annotations
 
@@ -25,17 +25,20 @@ from phimap.learn.rows.validation import n_extreme, n_held_out
 from phimap.learn.solver import LinearSolution, Passes, PassesSolver, Problem, Solver, Summand, Sums, solve
 
 _TINY = np.finfo(np.float64).tiny
-# Initial and largest number of directions of the sketch: beyond, work on the sketch costs more than passes.
+# Initial and largest number of directions of the sketch. More directions would cost more than the passes that they
+# save.
 _RANK, _MOST_RANK = 1024, 2048
-# Directions for which a byte budget must have room.
+# Number of directions for which a byte budget must have room.
 _LEAST_RANK = 256
-# Arrays (m, k) of k extreme rows: their features, and the centred features as columns.
+# Number of arrays (m, k) for k extreme rows: their features, and their centred features as columns.
 _EXTREME_ARRAYS = 2
-# Largest number of passes of the search for alpha, which a flat curve may need; the second while the least score falls.
+# Largest number of passes of the search for alpha, which a flat curve may need. The second number holds while the least
+# score falls.
 _SEARCH_PASSES, _MOST_SEARCH_PASSES = 12, 30
-# Up to this number of rows all rows are kept whatever the byte budget, and no row is held out.
+# Largest number of rows of which all are kept, whatever the byte budget, and none is held out.
 _FEW_ROWS = 20
-# Number of solutions followed at once, for ten alphas with and without extreme rows; and of arrays (m, t) for each.
+# Number of solutions held at once, for ten alphas with and without extreme rows; and number of arrays (m, t) that each
+# of them takes.
 _FOLLOWED, _SOLUTION_ARRAYS = 20, 6
 
 
@@ -46,10 +49,10 @@ class ConjugateGradients(Solver):
     ----------
     alpha : float or "auto"
     rows : callable, optional
-        Returns `ValidationFeatures`; called after the first pass. Random rows in it choose ``alpha="auto"``, or score
-        an alpha that is given; they are held out meanwhile.
+        Returns `ValidationFeatures`; called after the first pass. Its random rows are held out while they choose
+        ``alpha="auto"`` or score a given alpha.
     sampled : bool, default=False
-        Whether the sketch is made of the sample of `rows` in place of all rows.
+        Whether the sketch is made from the sample of `rows` instead of all rows.
     tolerance : float or None, default=None
         Residual ``|(A + alpha I) W - B| / |B|`` to reach; None is 1e-6 for float32 features and 1e-12 for float64.
     passes : int, default=60
@@ -128,10 +131,10 @@ class ConjugateGradients(Solver):
     def _first_pass(
         self, m: int
     ) -> Generator[Summand, Sums, tuple[NormalEquations, ValidationFeatures | None, GramSketch]]:
-        """The normal equations of all rows, the validation rows, and a sketch of the Gram matrix."""
+        """Return the normal equations of all rows, the validation rows, and a sketch of the Gram matrix."""
         rank, rng = min(m, self._rank), np.random.default_rng(seed_sequence(self._rng))
         sketch = None if self._sampled else GramSketch(m, rank, rng)
-        # Local names: a summand may be sent to the rows, and this solver is large.
+        # Local names keep this large solver out of the summand, which may be sent to other processes.
         n_jobs, test = self._n_jobs, None if sketch is None else sketch.test
 
         def summand(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
@@ -155,7 +158,7 @@ class ConjugateGradients(Solver):
         return grows and not preconditioner.serves(alpha) and self.n_passes < self.passes // 2
 
     def _grow(self, sketch: GramSketch) -> Generator[Summand, Sums, None]:
-        """Double the rank of a sketch, in one pass if it needs one."""
+        """Double the rank of a sketch. This takes one pass if the sketch needs products with all rows."""
         more, n_jobs = sketch.extend(min(2 * sketch.rank, len(sketch.test), self._most_rank)), self._n_jobs
         if sketch.needs_pass:
             (image,) = yield lambda block, targets, weights: (block.gram_times(more, weights, n_jobs),)
@@ -164,7 +167,7 @@ class ConjugateGradients(Solver):
     def _choose(
         self, system: NormalEquations, rows: ValidationFeatures, sketch: GramSketch, eps: float
     ) -> Generator[Summand, Sums, tuple[ChosenAlpha, np.ndarray, np.ndarray]]:
-        """The alpha with its held-out scores, and a solution near it with its product with the matrix of all rows."""
+        """Return the alpha with its held-out scores, a solution W at about this alpha, and A W for all rows."""
         systems = rows.systems(system)
         given = None if isinstance(self._alpha, str) else float(self._alpha)
         while True:
@@ -180,7 +183,7 @@ class ConjugateGradients(Solver):
             yield from self._grow(sketch)
         yield from search.run(_SEARCH_PASSES, _MOST_SEARCH_PASSES)
         W, image = search.solution
-        # The product with all rows follows from that without the held-out rows, which saves a pass.
+        # The product without the held-out rows gives the product with all rows, which saves a pass.
         image = system.from_stream(systems[0].to_stream(image, W), W)
         if given is not None:
             return ChosenAlpha(given, held_out=search.held_out), W, image
@@ -189,7 +192,7 @@ class ConjugateGradients(Solver):
     def _iterate(
         self, system: NormalEquations, state: ConjugateGradientState, largest: float, eps: float
     ) -> Generator[Summand, Sums, tuple[np.ndarray, float, float]]:
-        """The solution (m, t), its true residual, and the residual that counts as solved."""
+        """Return the solution (m, t), its true residual, and the largest residual that counts as solved."""
         tolerance = self._tolerance or (1e-6 if eps > 1e-10 else 1e-12)
         while True:
             while state.residual > tolerance and self.n_passes < self.passes - 1:
@@ -197,7 +200,7 @@ class ConjugateGradients(Solver):
             W = state.solution
             image = yield from system.product(W)
             residual = relative_size(system.rhs - image - state.shift * W, system.rhs)
-            # Rounding error of the product with W and of the right-hand side, which further steps do not reduce.
+            # Rounding error of the product with W and of the right-hand side. Further steps do not reduce it.
             rounding = eps * (largest * np.linalg.norm(W) + system.size)
             reached = max(2 * tolerance, float(rounding / max(np.linalg.norm(system.rhs), _TINY)))
             # A restart or two corrects the rounding error of the recurrence; further restarts do not help.
@@ -207,13 +210,13 @@ class ConjugateGradients(Solver):
 
 
 class ConjugateGradientRidge(PassesSolver):
-    """Ridge regression without an m x m matrix, as a member of the registry."""
+    """The solver in the registry for ridge regression without an m x m matrix."""
 
     takes_signs = False
 
     def memory(self, n: int | None, m: int, t: int) -> int:
-        """Smallest number of bytes for the extreme rows and the solver, without a block of features."""
-        # Further rows than these need no further bytes.
+        """Smallest number of bytes for the extreme rows and the solver, not counting a block of features."""
+        # More rows than `CAPACITY` take no more memory.
         n = CAPACITY if n is None else n
         solver = ConjugateGradients(most_rank=_LEAST_RANK).memory(n, m, t)
         extreme = 8 * m * _EXTREME_ARRAYS * n_extreme(n)
@@ -260,7 +263,7 @@ class ConjugateGradientRidge(PassesSolver):
 
 
 def _leave_one_out(problem: Problem) -> LinearSolution:
-    """The solution of few rows by factorisation, with leave-one-out scores and alpha as given or chosen by them."""
+    """The solution for few rows by factorisation, with leave-one-out scores; they choose alpha unless it is given."""
     size = (problem.m, problem.t, problem.n, problem.n_jobs)
     rows = accumulate(problem.stream, lambda first_row: GramAccumulator.start(*size)).solver
     alpha = problem.alpha
@@ -270,6 +273,6 @@ def _leave_one_out(problem: Problem) -> LinearSolution:
         except NotPositiveDefiniteError:
             if alpha == "auto":
                 raise
-            # Conjugate gradients allow an alpha below the rounding of the Gram matrix. Its scores are those of the
-            # smallest of alpha, 10 alpha, 100 alpha... that a factorisation allows.
+            # Conjugate gradients allow an alpha below the rounding of the Gram matrix. The scores of such an alpha are
+            # those of the smallest of 10 alpha, 100 alpha... that a factorisation allows.
             alpha = 10 * float(alpha)

@@ -1,39 +1,40 @@
-"""Seconds of one core that ridge regression takes, from counts of operations and a few measured constants.
+"""Predicted seconds of ridge regression on one core, from counts of operations and a few measured constants.
 
-The constants were measured once, on one machine. A choice that depends on them is therefore the same on every machine
-and under every load. It depends on their ratios only.
+The constants were measured once, on one machine. So a choice that depends on them is the same on every machine and
+under every load. Such a choice depends only on the ratios of the constants.
 """
 
 from __future__ import annotations
 
-# One core of an AMD EPYC (Zen 4, AVX-512), 22 November 2026, `benchmarks/solvers.py --constants`, float32.
+# Measured on one core of an AMD EPYC (Zen 4, AVX-512), 22 November 2026, `benchmarks/solvers.py --constants`, float32.
 #: Flops per second of matrix products with many columns; a symmetric product counts half its flops.
 FLOPS = 85e9
-#: Number of columns at which a matrix product reaches half of that speed.
+#: Number of columns at which a matrix product runs at half of this speed.
 HALF_SPEED = 12
 #: Seconds for the nonlinearity of one feature of one row.
 NONLINEARITY = 1.5e-9
-#: Seconds for one feature of one row, for maps whose operations are not counted: these are the expensive maps.
+#: Seconds for one feature of one row, by a map whose operations are not counted. Such maps are expensive.
 UNCOUNTED = 1e-8
-#: Seconds over the cube of the order: to choose alpha and solve, and to solve only.
+#: Seconds, divided by the cube of the order: to choose alpha and solve, and to solve only.
 CHOOSING, SOLVING = 5e-11, 1.4e-11
-#: Seconds over ``m r^2`` to make a preconditioner of rank r, and over ``m r`` to apply it to one column.
+#: Seconds divided by ``m r^2`` to make a preconditioner of rank r, and seconds divided by ``m r`` to apply it to one
+#: column.
 MAKING, APPLYING = 6e-10, 1e-9
 
-# Typical numbers for conjugate gradients: passes to search for alpha, columns per target in these passes, and passes to
-# solve, with one column per target; and solutions by the preconditioner alone.
+# Typical numbers for conjugate gradients: passes that search for alpha, columns per target in these passes, and passes
+# that solve, with one column per target. The next line has the number of solutions by the preconditioner alone.
 _SEARCHING, _COLUMNS, _SOLVING = 8, 10, 12
 _SOLUTIONS = 200
 _RANK = 1024
 
 
 def features_seconds(n: int, m: int, n_flops: int | None) -> float:
-    """Seconds to form the features of n rows, by a map of `n_flops` flops a row."""
+    """Seconds to form the features of n rows, by a map that takes `n_flops` flops for a row."""
     return n * (m * UNCOUNTED if n_flops is None else n_flops / FLOPS + m * NONLINEARITY)
 
 
 def factorisation_seconds(n: int, m: int, n_flops: int | None, *, chosen: bool) -> float:
-    """Seconds of ridge regression by Cholesky factorisation, dual if n < m; `chosen` includes the choice of alpha."""
+    """Seconds of ridge regression by factorisation, in dual form if n < m; `chosen` adds the choice of alpha."""
     order = min(n, m)
     return (
         features_seconds(n, m, n_flops) + n * m * order / FLOPS + (CHOOSING if chosen else SOLVING) * float(order) ** 3
@@ -46,7 +47,7 @@ def pass_seconds(n: int, m: int, columns: int, n_flops: int | None) -> float:
 
 
 def passes_seconds(n: int, m: int, t: int, n_flops: int | None, *, chosen: bool, sketched: int) -> float:
-    """Seconds of ridge regression of t targets by conjugate gradients, with a sketch of `sketched` rows."""
+    """Seconds of ridge regression on t targets by conjugate gradients, with a sketch of `sketched` rows."""
     rank = min(m, _RANK)
     sketch = 4 * sketched * m * rank / FLOPS + (1 + chosen) * MAKING * m * rank**2
     solving = _SOLVING * pass_seconds(n, m, t, n_flops)

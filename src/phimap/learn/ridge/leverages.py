@@ -1,4 +1,4 @@
-"""Quadratic forms of the inverse of a ridge system, which give the leverages of training rows and of new rows."""
+"""Quadratic forms of the inverse of a ridge system. They give the leverages of training rows and of new rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from phimap.ops import single_threaded_blas
 class Leverages(ABC):
     """``z^T (A + alpha I)^{-1} z`` for centred rows z, with A the centred Gram matrix of the training rows.
 
-    A training row of weight w has the leverage w times this form plus ``w / weight``, which is due to the intercept.
+    A training row of weight w has the leverage w times this form plus ``w / weight``. The last term is due to the
+    intercept.
 
     Attributes
     ----------
@@ -33,7 +34,7 @@ class Leverages(ABC):
 
     @abstractmethod
     def quadratic_forms(self, D: np.ndarray) -> np.ndarray:
-        """The forms (r,) of centred rows `D` (r, m) in float64; never negative."""
+        """The quadratic forms (r,) of centred rows `D` (r, m), in float64 and never negative."""
 
 
 class PrimalLeverages(Leverages):
@@ -62,7 +63,7 @@ class PrimalLeverages(Leverages):
 
     @staticmethod
     def memory(m: int) -> int:
-        """Bytes held for the factor, and in dual form for the rows."""
+        """Bytes of the factor."""
         return 8 * packed_entries(m)
 
     def quadratic_forms(self, D: np.ndarray) -> np.ndarray:
@@ -85,8 +86,8 @@ class DualLeverages(Leverages):
 
     Notes
     -----
-    **Error.** The form is a minimum over a, so the error of a enters squared. The usual difference
-    ``(|z|^2 - z^T Z_c^T a) / alpha`` loses all digits where alpha is small.
+    **Error.** The form is a minimum over a, so an error in a enters squared. If alpha is small, the usual difference
+    ``(|z|^2 - z^T Z_c^T a) / alpha`` loses all digits.
 
     **Cost.** n^3 / 3 multiply-adds and ``8 n m + 4 n^2`` bytes once, ``2 n m + n^2`` multiply-adds a row.
 
@@ -100,7 +101,7 @@ class DualLeverages(Leverages):
 
     @staticmethod
     def memory(n: int, m: int) -> int:
-        """Bytes held for the factor, and in dual form for the rows."""
+        """Bytes of the factor and of the training rows."""
         return 8 * n * m + 8 * packed_entries(n)
 
     def quadratic_forms(self, D: np.ndarray) -> np.ndarray:

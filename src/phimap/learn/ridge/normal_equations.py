@@ -1,4 +1,4 @@
-"""The normal equations of ridge regression without their matrix: a right-hand side, and products that take a pass."""
+"""The normal equations of ridge regression without their matrix: a pass over the rows gives products with it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from phimap.learn.blocks.blocks import FeatureBlock, FeatureRows
 from phimap.learn.solver import Summand, Sums
 
-# Columns that are centred at a time: the centring term of a thousand columns would be a second array as large.
+# Number of columns that are centred at a time. For a thousand columns the centring term would be as large as the array.
 _STRIP = 128
 
 
@@ -30,7 +30,7 @@ class NormalSums(NamedTuple):
 
 
 class NormalEquations:
-    """``(A + alpha I) W = B`` for centred rows of a stream; A is not formed, only multiplied.
+    """``(A + alpha I) W = B`` for the centred rows of a stream. A is not formed; products with it take a pass.
 
     Parameters
     ----------
@@ -63,11 +63,11 @@ class NormalEquations:
         self.size: float = float(np.linalg.norm(cross) + np.linalg.norm(sum_z) * np.linalg.norm(self.mean_y))
 
     def without(self, held_out: Sequence[FeatureRows]) -> NormalEquations:
-        """The equations of the stream without these rows."""
+        """The equations of the stream without the rows `held_out`."""
         return NormalEquations(self._sums, self._n_jobs, held_out)
 
     def product(self, V: np.ndarray) -> Generator[Summand, Sums, np.ndarray]:
-        """``A V`` (m, k): one pass."""
+        """Return ``A V`` (m, k), in one pass over the stream."""
         (image,) = yield from products([(self, V)], self._n_jobs)
         return image
 
@@ -103,12 +103,12 @@ class NormalEquations:
 def products(
     factors: Sequence[tuple[NormalEquations, np.ndarray]], n_jobs: int | None
 ) -> Generator[Summand, Sums, list[np.ndarray]]:
-    """``A V`` (m, k) for each system of the same stream with its V: one pass."""
+    """Return ``A V`` (m, k) for each system of the same stream and its V, in one pass."""
     V = np.hstack([own for _, own in factors])
     (image,) = yield lambda block, targets, weights: (block.gram_times(V, weights, n_jobs),)
     ends = np.cumsum([own.shape[1] for _, own in factors])
     parts = [slice(end - own.shape[1], end) for end, (_, own) in zip(ends, factors, strict=True)]
-    # One product for each set of held-out rows, since their features may have to be formed for it.
+    # One product for each set of held-out rows, because each product may have to form their features.
     for rows in {id(rows): rows for system, _ in factors for rows in system.held_out}.values():
         own = [p for p, (system, _) in zip(parts, factors, strict=True) if any(rows is r for r in system.held_out)]
         columns = np.concatenate([np.arange(part.start, part.stop) for part in own])

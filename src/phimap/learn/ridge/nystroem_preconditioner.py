@@ -1,4 +1,4 @@
-"""Preconditioners from the leading eigenvalues and vectors of a Gram matrix, which one random sketch gives."""
+"""Preconditioners from the leading eigenvalues and eigenvectors of a Gram matrix, found by one random sketch."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from phimap.learn.ridge.normal_equations import NormalEquations
 from phimap.learn.ridge.sketch_rows import SketchRows
 from phimap.ops import single_threaded_blas
 
-# Rank of the sketch: this fraction of the width, within bounds.
+# Divisor of the width that gives the rank of the sketch, and bounds of the rank.
 _RANK_SHARE, _LEAST_RANK, _MOST_RANK = 16, 256, 1024
-#: Float64 arrays (m, rank) that exist at a time while the preconditioner is made: test matrix, sketch, the sketch of
-#: the centred matrix or the vectors, and one intermediate array.
+#: Number of float64 arrays (m, rank) that exist at a time while the preconditioner is made: test matrix, sketch, sketch
+#: of the centred matrix or eigenvectors, and one intermediate array.
 ARRAYS = 4
-# Rows that are shifted at a time.
+# Number of rows that are shifted at a time.
 _STRIP = 1024
-# Rounding error of a sketch over its norm, in units of the machine epsilon: 0.1 to 0.2 as measured for float32.
+# Rounding error of a sketch divided by its norm, in units of the machine epsilon. For float32 0.1 to 0.2 was measured.
 _ROUNDING = 0.25
-# Where the largest discarded eigenvalue is this multiple of alpha, the condition number is about ten.
+# Largest ratio of the largest discarded eigenvalue to alpha at which the preconditioner serves: the condition number is
+# then about ten.
 _SERVES = 4.0
 
 
 @dataclass(frozen=True)
 class NystroemPreconditioner:
-    r"""Inverse of a randomised Nystroem approximation of A, whose discarded part is replaced by a multiple of identity.
+    r"""Inverse of a Nystroem approximation of A that replaces the discarded part of A by a multiple of the identity.
 
     .. math:: P(\mu)^{-1} = U\, [(\Lambda + \mu)^{-1} - (\lambda_r + \mu)^{-1}]\, U^T + (\lambda_r + \mu)^{-1} I
 
@@ -56,7 +57,7 @@ class NystroemPreconditioner:
 
     @classmethod
     def of_sketch(cls, test: np.ndarray, sketch: np.ndarray, rounding: float) -> NystroemPreconditioner:
-        """The preconditioner from ``sketch = A test`` (m, r) for orthonormal columns `test`.
+        """Return the preconditioner, given ``sketch = A test`` (m, r) for orthonormal columns `test`.
 
         `rounding` is the norm of the sketch's error. The vectors overwrite `sketch`.
         """
@@ -99,11 +100,11 @@ class NystroemPreconditioner:
         return float(self.eigenvalues[-1]) if 0 < self.eigenvalues.size < len(self.vectors) else 0.0
 
     def serves(self, shift: float) -> bool:
-        """Whether iterations with this shift converge in few steps."""
+        """Whether conjugate gradients for this shift converge in few steps."""
         return self.lost <= _SERVES * shift
 
     def gains(self, shift: float) -> tuple[np.ndarray, float]:
-        """D (r,) and c of ``P(shift)^{-1} = U diag(D) U^T + c I``."""
+        """Return D (r,) and c such that ``P(shift)^{-1} = U diag(D) U^T + c I``."""
         rest = 1.0 / (self.lost + shift)
         return 1.0 / (self.eigenvalues + shift) - rest, rest
 
@@ -116,8 +117,8 @@ class NystroemPreconditioner:
 class WoodburyPreconditioner:
     r"""Inverse of ``P + F F^T`` for a `NystroemPreconditioner` P and a few rows F, by Woodbury's formula.
 
-    It approximates the inverse of ``A + F F^T`` as well as P approximates that of A, however large the rows of F are; a
-    sketch of ``A + F F^T`` would represent them poorly.
+    It approximates the inverse of ``A + F F^T`` as well as the inverse of P approximates that of A, however large the
+    rows F are. A sketch of ``A + F F^T`` would represent these rows poorly.
 
     Parameters
     ----------
@@ -152,10 +153,11 @@ class GramSketch:
     Parameters
     ----------
     m, rank : int
-        Features, and number of directions at the start.
+        Number of features, and number of directions at the start.
     rng : Generator
     rows : SketchRows, optional
-        Rows that represent all rows. Their products are formed here; without them `add` takes the products of all rows.
+        Rows that represent all rows; the sketch forms their products itself. Without them `add` takes the products of
+        all rows.
 
     Attributes
     ----------
@@ -182,7 +184,7 @@ class GramSketch:
     def extend(self, rank: int) -> np.ndarray:
         """Draw directions up to `rank` and return the new ones; if `needs_pass`, pass their products to `add`."""
         more = self._rng.standard_normal((len(self.test), rank - self.rank))
-        # Twice: after one projection, rounding leaves a part of directions that were nearly in the span.
+        # Two projections: after the first, rounding errors remain in directions that were nearly in the span.
         for _ in range(2):
             more -= self.test @ (self.test.T @ more)
             more = np.linalg.qr(more)[0]
@@ -192,10 +194,10 @@ class GramSketch:
         return more
 
     def preconditioner(self, system: NormalEquations, eps: float) -> NystroemPreconditioner:
-        """The preconditioner of a system of these rows; `eps` is the machine epsilon of the features."""
+        """The preconditioner of a system of the sketched rows; `eps` is the machine epsilon of the features."""
         system = system if self._rows is None else self._rows.estimate(system)
         centred = system.from_stream(self._image, self.test)
-        # Products centre one factor by its mean over a block, and leave the other as it is.
+        # Products centre one factor by its mean over a block, and leave the other factor as it is.
         rounding = _ROUNDING * eps * float(np.sqrt(np.linalg.norm(self._image) * np.linalg.norm(centred)))
         return NystroemPreconditioner.of_sketch(self.test, centred, rounding)
 

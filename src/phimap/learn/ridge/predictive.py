@@ -1,4 +1,4 @@
-"""The predictive variance of ridge regression as a Gaussian process, with noise that may differ from place to place."""
+"""The predictive variance of ridge regression as a Gaussian process. The noise may differ from place to place."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from sklearn.neighbors import NearestNeighbors
 from phimap.learn.ridge.leverages import Leverages
 from phimap.learn.weights import weighted_mean
 
-# The mean of this many squares has a relative error of about a fifth, and the neighbourhoods are still small.
+# Number of neighbours in a local mean. The mean of so many squares has a relative error of about a fifth, and the
+# neighbourhoods are still small.
 _NEIGHBOURS = 100
-#: With fewer rows than 20 neighbourhoods the noise counts as constant.
+#: Least number of rows for local noise. With fewer rows the noise counts as constant.
 LEAST_ROWS = 20 * _NEIGHBOURS
-#: With more columns the noise counts as constant too: distances differ little, and a tree does not speed up the search.
+#: Largest number of columns for local noise. With more columns the noise counts as constant: distances differ little,
+#: and a tree does not speed up the search.
 MOST_COLUMNS = 100
 
 
@@ -50,39 +52,42 @@ class LocalNoise:
 
     def __init__(self, rows: np.ndarray, squares: np.ndarray, weights: np.ndarray | None):
         self._squares, self._weights = squares, weights
-        # The tree computes distances from differences of coordinates, so that they do not depend on the batch of rows.
+        # The tree computes distances from differences of coordinates, so a distance does not depend on the batch of
+        # rows.
         self._search = NearestNeighbors(n_neighbors=_NEIGHBOURS, algorithm="kd_tree").fit(rows)
 
     def at(self, rows: np.ndarray) -> np.ndarray:
-        """Ratios (r, t) at scaled inputs (r, d)."""
+        """Local means (r, t), relative to the overall mean, at scaled inputs (r, d)."""
         return self._ratios(*self._search.kneighbors(rows))
 
     def leave_one_out(self) -> np.ndarray:
-        """Ratios (s, t) at the rows themselves, each without its own error."""
+        """Local means (s, t) at the rows themselves, relative to the overall mean, each without the row's error."""
         return self._ratios(*self._search.kneighbors())
 
     def _ratios(self, distances: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
         reach = distances[:, -1:]
         shares = 1 - np.square(np.divide(distances, reach, out=np.zeros_like(distances), where=reach > 0))
-        # If all neighbours are equally far, all have the same weight.
+        # If all neighbours are equally far, they get the same weight.
         shares[shares.sum(axis=1) <= 0] = 1.0
         if self._weights is not None:
             shares = shares * self._weights[neighbours]
         return (shares[:, :, None] * self._squares[neighbours]).sum(axis=1) / shares.sum(axis=1)[:, None]
 
 
-# Random probes that estimate the variance far from the data, see `FunctionVariance`; few beside the sample's rows.
+# Number of random probes that estimate the variance far from the data, see `FunctionVariance`. The sample has many more
+# rows.
 _PROBES = 256
 # Number of standard errors by which local noise must improve the likelihood of leave-one-out errors.
 _CLEAR = 3.0
-# Grid of shares of the function's variance: from where the largest variance is this multiple of the noise, up to 1.
+# Grid of the share of the function's variance that remains with corrections. At the least share, the largest variance
+# is `_NOTHING` times the noise; the largest share is 1. `_SHARES` is the number of shares.
 _NOTHING, _SHARES = 1e-3, 40
 _LEAST_FREE = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class Points:
-    """Features and inputs of rows for which predictive variances are computed.
+    """Features and inputs of the rows for which predictive variances are computed.
 
     Attributes
     ----------
@@ -93,7 +98,8 @@ class Points:
         ``k(x, x) - |phi(x)|^2``, the prior variance that features of landmarks or of a truncated series lack; zeros for
         other maps.
     out_of_range : ndarray of shape (r,)
-        0 within the data of the corrections, up to 1 far outside; zeros without corrections.
+        How far a row is from the data of the corrections: 0 within them, up to 1 far outside; zeros without
+        corrections.
     """
 
     features: np.ndarray
@@ -119,7 +125,8 @@ class FunctionVariance:
     Attributes
     ----------
     open_share : float
-        tau, the posterior over the prior variance of the features at a point far from all data; 1 without `spread`.
+        The ratio tau of the posterior to the prior variance of the features, at a point far from all data; 1 without
+        `spread`.
 
     Notes
     -----
@@ -149,7 +156,7 @@ class FunctionVariance:
         return self._total(self._raw(points), 1 / self._leverages.weight, points)
 
     def leave_one_out(self, points: Points, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """For training rows with weights: ``var f / sigma^2`` (r,) without the row, and 1 minus its leverage (r,).
+        """For weighted training rows: ``var f / sigma^2`` (r,) without the row, and 1 minus the row's leverage (r,).
 
         With ``v = 1 / N + phi_c^T (A + alpha I)^{-1} phi_c`` a row of weight w has the leverage ``w v``. In the fit
         without the row, by Sherman and Morrison, v becomes ``v / (1 - w v)`` and its error e becomes ``e / (1 - w v)``.
@@ -174,9 +181,9 @@ class Noise:
     Attributes
     ----------
     variance : ndarray of shape (t,)
-        sigma^2, which is also the unit of `FunctionVariance`.
+        sigma^2. `FunctionVariance` gives the variance of f in units of it.
     local : LocalNoise or None
-        rho; None where it is 1 for every target.
+        rho; None if it is 1 for every target.
     varies : ndarray of bool, shape (t,)
         Whether rho differs from 1, for each target.
     """
@@ -191,8 +198,9 @@ class Noise:
     ) -> Noise:
         """The noise from leave-one-out errors (s, t), at rows where the variance of f is sigma^2 times `ratios` (s,).
 
-        With this sigma^2 the errors over their standard deviations have a mean square of one. The noise of a target
-        varies if a local estimate without the own error of each row clearly improves the likelihood of the errors.
+        sigma^2 is chosen so that the errors, divided by their standard deviations, have a mean square of one. The noise
+        of a target varies if a local estimate clearly improves the likelihood of the errors. This estimate at a row
+        leaves out the row's own error.
         """
         squares = np.square(errors)
         variance = weighted_mean(squares / (1 + ratios)[:, None], weights)
@@ -228,7 +236,7 @@ class Corrected:
     Attributes
     ----------
     share : float
-        Variance of the function over its variance without corrections.
+        Variance of the function with corrections, divided by its variance without corrections.
     spread : ndarray of shape (t,)
         Variance of the targets: the least variance of predictions far from all data.
     """
@@ -240,7 +248,7 @@ class Corrected:
     def of_errors(
         cls, errors: np.ndarray, ratios: np.ndarray, weights: np.ndarray | None, targets: np.ndarray
     ) -> Corrected:
-        """The share of the greatest likelihood, from leave-one-out errors (s, t) and ratios (s,) of the function."""
+        """Find the share of greatest likelihood, from leave-one-out errors (s, t) and the function's ratios (s,)."""
         squares = np.square(errors)
         spread = weighted_mean(np.square(targets - weighted_mean(targets, weights)), weights)
 
@@ -249,7 +257,7 @@ class Corrected:
             variance = np.maximum(weighted_mean(squares / found, weights), np.finfo(np.float64).tiny)
             return float(np.sum(np.log(variance) + weighted_mean(np.log(found), weights)))
 
-        # With smaller shares the variance of the function is negligible beside the noise.
+        # With smaller shares the variance of the function is negligible compared with the noise.
         shares = np.geomspace(min(1.0, _NOTHING / max(ratios.max(), _NOTHING)), 1.0, _SHARES)
         return cls(float(shares[np.argmin([loss(one) for one in shares])]), spread)
 

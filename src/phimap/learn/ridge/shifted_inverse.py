@@ -1,4 +1,4 @@
-"""Functions of a large symmetric matrix for every shift at once, from one factorisation."""
+"""Functions of a large symmetric matrix plus a multiple of the identity, for all multiples from one factorisation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phimap.learn.ridge.cholesky import BlockedCholesky
 from phimap.ops import single_threaded_blas
 
 _MOST_STEPS = 96
-# Steps between two checks whether the functions have converged.
+# Number of steps between two checks whether the functions have converged.
 _STEPS_BETWEEN_CHECKS = 4
 
 #: A linear map of the columns of an array (m, k) to the columns of an array (r, k).
@@ -27,7 +27,7 @@ class ShiftedInverse(ABC):
     Attributes
     ----------
     least_eigenvalue : float
-        Least eigenvalue of A as stored, or an upper bound of it. If it is negative, rounding has made A indefinite.
+        Least eigenvalue of the stored A, or an upper bound of it. If it is negative, rounding has made A indefinite.
     """
 
     least_eigenvalue: float
@@ -136,7 +136,7 @@ class LanczosShiftedInverse(ShiftedInverse):
     probes : ndarray of shape (m, n_probes) or None, default=None
         Random signs, two columns or more; None if `trace` is not needed.
     R : ndarray of shape (m, k) or None, default=None
-        None if `quadratic_forms` is not needed. Its recurrences take four steps, however many B needs.
+        None if `quadratic_forms` is not needed. The recurrences of R take four steps, however many those of B need.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class LanczosShiftedInverse(ShiftedInverse):
         R: np.ndarray | None = None,
     ):
         if R is not None:
-            # These recurrences end at the first check.
+            # The recurrences of R end at the first check.
             self._of_R = LanczosShiftedInverse(factor, shift, R, lambda _: True)
         self._shift = shift
         self._project = project
@@ -209,7 +209,7 @@ class LanczosShiftedInverse(ShiftedInverse):
         return traces.std(axis=1, ddof=1) / np.sqrt(traces.shape[1])
 
     def _traces(self, shifts: np.ndarray) -> np.ndarray:
-        """Estimates of the trace by each probe: (g, n_probes)."""
+        """Estimates (g, n_probes) of the trace, one by each probe."""
         return self._forms_of(slice(self._n_targets, None), shifts)
 
     def _forms_of(self, columns: slice, shifts: np.ndarray) -> np.ndarray:
@@ -237,7 +237,8 @@ class LanczosShiftedInverse(ShiftedInverse):
             image -= alpha * current
             beta = np.sqrt(np.einsum("ij,ij->j", image, image))
             diagonal.append(alpha)
-            # A recurrence that has spanned its Krylov space continues from zero: its later nodes have weight zero.
+            # A recurrence that has spanned its Krylov space continues from zero. The weights of its later nodes are
+            # zero.
             beta[beta <= 64 * np.finfo(np.float64).eps * np.max(diagonal, axis=0)] = 0
             previous, current = current, np.divide(image, beta, out=np.zeros_like(image), where=beta > 0)
             if step % _STEPS_BETWEEN_CHECKS == 0 or step == most or not beta.any():
@@ -247,7 +248,7 @@ class LanczosShiftedInverse(ShiftedInverse):
             beside.append(beta)
 
     def _diagonalise(self, diagonal: np.ndarray, beside: np.ndarray) -> None:
-        """Eigenvalues (n_columns, n_steps) and eigenvectors of the tridiagonal matrices."""
+        """Compute eigenvalues (n_columns, n_steps) and eigenvectors of the tridiagonal matrices."""
         self.n_steps, n_columns = diagonal.shape
         index = np.arange(self.n_steps)
         tridiagonal = np.zeros((n_columns, self.n_steps, self.n_steps))
@@ -258,5 +259,5 @@ class LanczosShiftedInverse(ShiftedInverse):
             nodes, self._vectors = np.linalg.eigh(tridiagonal)
         self._nodes = np.maximum(nodes, 0)
         largest = self._nodes.max(initial=0)
-        # The recurrences find the largest eigenvalue of M first.
+        # The recurrences find the largest eigenvalue of M before all others.
         self.least_eigenvalue = 1 / largest - self._shift if largest > 0 else 0.0

@@ -1,4 +1,4 @@
-"""Ridge regression from sums over rows, or from the rows themselves, with the choice of its regularisation."""
+"""Ridge regression from sums over rows or from the rows themselves, including the choice of its regularisation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from phimap.learn.solver import LinearSolution
 from phimap.learn.weights import weighted_mean
 from phimap.ops import single_threaded_blas
 
-#: Up to this number of rows the leave-one-out error is computed exactly, by an eigendecomposition of that order.
+#: Largest number of rows for which the leave-one-out error is computed exactly, by an eigendecomposition of the order
+#: of the rows.
 LEAVE_ONE_OUT_ROWS = 2048
 _RETRIES = 4
 
@@ -57,8 +58,8 @@ def solve_ridge(
     held_out_in_sums : bool, default=True
         Whether `statistics` include the held-out rows. If not, they are added in place once alpha is chosen.
     extreme : FeatureRows, optional
-        The rows farthest from the centre, none of them held out. They stay in the sums, and their leave-one-out errors
-        count beside the held-out errors.
+        The rows farthest from the centre, none of which is held out. They stay in the sums. Their leave-one-out errors
+        count in the score together with the held-out errors.
     leave_one_out : FeatureRows, optional
         Training rows for which leave-one-out predictions are formed if alpha is not chosen by held-out rows; by
         default the held-out rows.
@@ -82,8 +83,8 @@ def solve_ridge(
     Generalised cross-validation needs the sums alone: with A, B, s the centred Gram matrix, cross products and
     target squares, ``RSS(lam) = s - tr B^T [(A + lam I)^{-1} + lam (A + lam I)^{-2}] B``, the degrees of freedom are
     ``m - lam tr (A + lam I)^{-1}`` and ``GCV(lam) = (RSS / n) / (1 - (dof + 1) / n)^2``, where the 1 is the intercept.
-    It replaces the leverage of every row by the mean leverage. So it misses a few rows far from all other rows, on
-    which a weakly regularised fit fails: its alpha can then be far too small.
+    It replaces the leverage of every row by the mean leverage. So it does not notice if a weakly regularised fit fails
+    on a few rows far from all other rows: its alpha can then be far too small.
 
     Held-out rows show such errors only if some of these few rows are among them. Let S be the r held-out rows, F the k
     extreme rows and ``h_i(lam) = z_i^T (A + lam I)^{-1} z_i + 1 / (n - r)`` their leverages, with rows centred and A
@@ -149,8 +150,8 @@ def solve_ridge_dual(
     weights : ndarray of shape (n,), optional
         Positive: a row of weight w counts like w equal rows.
     alpha, rng, n_jobs
-        As in `solve_ridge`. ``"auto"`` minimises the exact leave-one-out error for up to 2,048 rows, the error on a
-        random tenth of the rows beyond.
+        As in `solve_ridge`. ``"auto"`` minimises the exact leave-one-out error for up to 2,048 rows, and the error on a
+        random tenth of the rows for more rows.
 
     Returns
     -------
@@ -199,7 +200,7 @@ def solve_ridge_dual(
 def _chosen(
     alpha: float | str, objective: Callable[[], AlphaObjective], rng: RandomState, n_jobs: int | None
 ) -> tuple[ChosenAlpha, BlockedCholesky | None]:
-    """Alpha as given, or as chosen by an objective, with the factor that `choose_alpha` returns."""
+    """The given alpha, or the alpha chosen by an objective, and the factor that `choose_alpha` returns."""
     if alpha == "auto":
         return choose_alpha(objective(), rng, n_jobs)
     return ChosenAlpha(float(alpha)), None
@@ -214,13 +215,13 @@ def _solution(
 def _solve(
     matrix: BlockTriangle, rhs: np.ndarray, chosen: ChosenAlpha, nearby: BlockedCholesky | None, n_jobs: int | None
 ) -> tuple[np.ndarray, float, ChosenAlpha, BlockedCholesky | None]:
-    """Solution (order, t), its relative residual, the alpha, larger than chosen if rounding requires it, and a factor.
+    """Return the solution (order, t), its relative residual, the alpha that was used, and a factor of the matrix.
 
-    The factor is that of the matrix. It is None if held-out scores are known and `nearby`, the factor of a system with
-    fewer rows, gives the solution.
+    The alpha is larger than the chosen one if rounding requires it. The factor is None if held-out scores are known and
+    `nearby`, the factor of a system with fewer rows, gives the solution.
     """
     alpha, W, factor = chosen.alpha, None, None
-    # In dual form the system without held-out rows has a smaller order, and its factor cannot serve.
+    # In dual form the system without held-out rows has a smaller order, so its factor cannot serve.
     if nearby is not None and nearby.size != matrix.size:
         nearby = None
     if nearby is not None and chosen.held_out is not None:
@@ -238,7 +239,7 @@ def _solve(
 def _factor(
     matrix: BlockTriangle, alpha: float, retries: int, buffer: np.ndarray | None, n_jobs: int | None
 ) -> tuple[BlockedCholesky, float]:
-    """The factor for `alpha`, or for ten times as much after each of at most `retries` failures; and its alpha."""
+    """Return a factor and its alpha: `alpha`, or ten times as much after each of at most `retries` failures."""
     while True:
         try:
             return BlockedCholesky(matrix, alpha, n_jobs, out=buffer), alpha

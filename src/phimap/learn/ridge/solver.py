@@ -23,11 +23,12 @@ from phimap.learn.weights import joined_weights, total_weight
 from phimap.packed import PackedArray
 from phimap.records import Record, of_entries, of_number
 
-# Arrays (m, t), and arrays (r, t) for r validation rows, that exist at a time while alpha is chosen: predictions after
-# each of up to 32 Lanczos steps, stacked, and at each alpha of a window.
+# Numbers of arrays (m, t), and of arrays (r, t) for r validation rows, that exist at a time while alpha is chosen. The
+# latter are predictions after each of up to 32 Lanczos steps, the same stacked, and predictions at each alpha of a
+# window.
 _TARGET_ARRAYS, _PREDICTION_ARRAYS = 10, 80
-# Arrays (n, t) in dual form, and arrays (n, n) where the leave-one-out error is exact: the matrix, its eigenvectors,
-# twice as much for LAPACK, and the packed triangle.
+# Numbers of arrays (n, t) in dual form, and of arrays (n, n) if the leave-one-out error is exact: the matrix, its
+# eigenvectors, twice as much for LAPACK, and the packed triangle.
 _DUAL_ARRAYS, _EXACT_ARRAYS = 8, 4.5
 
 
@@ -35,8 +36,9 @@ _DUAL_ARRAYS, _EXACT_ARRAYS = 8, 4.5
 class RidgeSolver(Record):
     """The training state of ridge regression: sums over rows, or the rows themselves.
 
-    The primal form holds sums over rows, m x m numbers. The dual form holds the features of the rows; it serves few
-    rows, and fewer rows than features. If more rows come than expected, the dual form turns into the primal form.
+    The primal form holds sums over rows, m x m numbers. The dual form holds the features of the rows. It is used for
+    few rows, and if there are fewer rows than features. If more rows come than expected, the dual form turns into the
+    primal form.
 
     Attributes
     ----------
@@ -60,11 +62,11 @@ class RidgeSolver(Record):
             yield weights is None or weights.shape == (len(Y),), "a weight for each row"
 
     def __post_init__(self) -> None:
-        # The first model files have no weights.
+        # Model files of the earliest versions have no weights.
         self.rows = tuple((*row, None)[:3] for row in self.rows)  # pyright: ignore[reportAttributeAccessIssue]
 
     def serves(self, n_components: int) -> bool:
-        """Whether its sums or rows have `n_components` features; True if it has seen no rows."""
+        """Whether the sums or rows have `n_components` features; True if the solver has seen no rows."""
         if self.statistics is not None:
             return self.statistics.n_components == n_components
         return all(Z.shape[1] == n_components for Z, _, _ in self.rows)
@@ -87,7 +89,7 @@ class RidgeSolver(Record):
 
     @staticmethod
     def is_dual(n_rows: int, n_components: int) -> bool:
-        """Whether `n_rows` rows in all are kept in dual form."""
+        """Whether a fit to `n_rows` rows keeps the rows in dual form."""
         return n_rows < n_components or n_rows <= LEAVE_ONE_OUT_ROWS
 
     @classmethod
@@ -123,7 +125,7 @@ class RidgeSolver(Record):
         self.statistics = self._sums(n_jobs).merge(other._sums(n_jobs), sign=sign)
 
     def join(self, later: RidgeSolver, n_jobs: int | None) -> None:
-        """Add, in place, the solver of the rows that follow; the dual form stays while rows are as many as expected."""
+        """Add the rows of a later part of the stream, in place; the dual form stays up to `n_expected` rows."""
         if self.statistics is None and later.statistics is None and self.n_rows + later.n_rows <= self.n_expected:
             self.rows = (*self.rows, *later.rows)
         elif later.n_rows:
@@ -138,7 +140,7 @@ class RidgeSolver(Record):
         *,
         held_out_in_sums: bool = True,
     ) -> LinearSolution:
-        """Solve with `alpha`; ``"auto"`` is chosen by all rows in dual form, by the validation rows in primal form.
+        """Solve with `alpha`. All rows choose ``"auto"`` in dual form, the validation rows choose it in primal form.
 
         If not `held_out_in_sums`, the pass skipped the rows with keys up to ``validation.largest_key``, and they are
         added here: extreme rows before alpha is chosen, held-out rows after.
@@ -163,12 +165,12 @@ class RidgeSolver(Record):
         )
 
     def without(self, rows: FeatureRows, alpha: float, n_jobs: int | None) -> LinearSolution | None:
-        """Solve without some of the rows, in primal form: ``r m^2`` multiply-adds and a factorisation.
+        """Solve without some of the rows, in primal form, in ``r m^2`` multiply-adds and a factorisation.
 
         None if rounding errors make the system indefinite.
         """
         assert self.statistics is not None
-        # The temporary sums are not bound to a name, so that their memory is free while the system is solved.
+        # The temporary sums have no name, so that their memory is free while the system is solved.
         left = self.statistics.merge(_sums_of(rows, n_jobs), sign=-1)
         try:
             return RidgeSolver(left).finish(alpha, None, 0, n_jobs)
@@ -176,20 +178,20 @@ class RidgeSolver(Record):
             return None
 
     def leverages(self, alpha: float, n_jobs: int | None) -> Leverages:
-        """Leverages in the fit with `alpha`, from one factorisation."""
+        """Return the leverages in the fit with `alpha`, from one factorisation."""
         if self.statistics is None:
             Z, Y, weights = self._joined()
             return DualLeverages(Z.centred(n_jobs, weights), alpha, total_weight(weights, len(Y)), n_jobs)
         return PrimalLeverages(self.statistics, alpha, n_jobs)
 
     def leverages_memory(self, n_components: int) -> int:
-        """Bytes that `leverages` holds beside the solver, for `n_components` features."""
+        """Bytes that the leverages take in addition to the solver, for `n_components` features."""
         if self.statistics is None:
             return DualLeverages.memory(self.n_rows, n_components)
         return PrimalLeverages.memory(n_components)
 
     def subset(self, columns: np.ndarray, n_jobs: int | None) -> RidgeSolver:
-        """Return the solver of some of the features, in the order of `columns`; primal if they are fewer than rows."""
+        """Return the solver for some features, in the order of `columns`; primal if they are fewer than the rows."""
         if self.statistics is None:
             Z, Y, weights = self._joined()
             if len(columns) < len(Y):
@@ -210,7 +212,7 @@ class RidgeSolver(Record):
         raise ValueError("the training data are empty: no rows were given. Give at least 2 rows.")
 
     def _sums(self, n_jobs: int | None) -> RidgeStatistics:
-        """The sums; a dual form turns into the primal form first."""
+        """Return the sums; a solver in dual form turns into primal form first."""
         if self.statistics is None:
             Z, Y, weights = self._joined()
             self.statistics = RidgeStatistics.empty(Z.shape[1], Y.shape[1])
@@ -243,7 +245,7 @@ class GramAccumulator(Accumulator):
         return cls(RidgeSolver.start(n_components, n_targets, n_rows), n_jobs)
 
     def update(self, rows: FeatureBlock, targets: np.ndarray, weights: np.ndarray | None) -> None:
-        # Weights cost a scaled copy of the block, which weights of one do not need.
+        # Weights cost a scaled copy of the block, which is not needed if all weights are one.
         some = None if weights is None or (weights == 1).all() else weights
         self.solver.update(rows, targets, self._n_jobs, some)
 
@@ -259,19 +261,19 @@ class GramAccumulator(Accumulator):
 
 
 class CholeskyRidge:
-    """Sums over all rows in one pass, or the rows themselves where they are few, then factorisations.
+    """Solve from sums over all rows, or from the rows themselves if they are few, in one pass and by factorisations.
 
     Notes
     -----
-    While alpha is chosen, the sums lack the held-out rows, which are added afterwards: that is cheaper than taking
-    them out of the sums again.
+    While alpha is chosen, the sums lack the held-out rows. Adding these rows afterwards is cheaper than subtracting
+    them from sums over all rows.
     """
 
     takes_signs = False
     repeats_passes = False
 
     def memory(self, n: int | None, m: int, t: int) -> int:
-        """Bytes held at the least, a block of features not counted; `n` is None where it is not known."""
+        """Smallest number of bytes held, not counting a block of features; `n` is None if it is not known."""
         return RidgeSolver.memory(n, m, t)
 
     def __call__(self, problem: Problem) -> Solved:
@@ -289,5 +291,5 @@ class CholeskyRidge:
 
 
 def _start(m: int, t: int, n: int, n_jobs: int | None, first_row: int) -> GramAccumulator:
-    """The accumulator of no rows."""
+    """Return an accumulator without rows."""
     return GramAccumulator.start(m, t, n, n_jobs)

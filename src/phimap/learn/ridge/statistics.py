@@ -1,4 +1,4 @@
-"""Sufficient statistics of ridge regression: sums over rows, so that fits add up."""
+"""Sufficient statistics of ridge regression. They are sums over rows, so those of two fits can be added."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RidgeStatistics(Record):
 
     def __post_init__(self) -> None:
         if self.weight is None:
-            # The first model files have no weights.
+            # Model files of the earliest versions have no weights.
             self.weight = self.n
 
     @classmethod
@@ -65,7 +65,7 @@ class RidgeStatistics(Record):
 
     @property
     def n_components(self) -> int:
-        """Features m."""
+        """Number m of features."""
         return self.gram.size
 
     def update(
@@ -82,8 +82,8 @@ class RidgeStatistics(Record):
         Parameters
         ----------
         Z : FeatureBlock, array, tensor or PackedArray of shape (r, m)
-            Features, float32 or float64. The Gram matrix of a tensor is formed on its device, that of bits, or of
-            signs and zeros, by counting.
+            Features, float32 or float64. The Gram matrix of a tensor is formed on its device. That of bits, or of signs
+            and zeros, is formed by counting.
         Y : ndarray of shape (r, t)
             Targets in float64.
         n_jobs : int, optional
@@ -107,13 +107,13 @@ class RidgeStatistics(Record):
         self.eps = max(self.eps, block.eps)
 
     def without(self, rows: FeatureRows, n_jobs: int | None = None) -> RidgeStatistics:
-        """Return the sums without some of the rows: new arrays, as large as these."""
+        """Return the sums without some of the rows, in new arrays as large as the old ones."""
         rest = self._copy()
         rest.update(rows.block, rows.targets, n_jobs, weights=rows.weights, sign=-1)
         return rest
 
     def merge(self, other: RidgeStatistics, *, sign: int = 1) -> RidgeStatistics:
-        """Return the sums over the rows of both; with `sign` -1 the rows of `other` are subtracted."""
+        """Return the sums over the rows of `self` and `other`; with `sign` -1 the rows of `other` are subtracted."""
         both = self._copy()
         both.absorb(other, sign=sign)
         return both
@@ -142,7 +142,7 @@ class RidgeStatistics(Record):
         return replace(self, gram=gram, cross=self.cross[columns], sum_z=self.sum_z[columns])
 
     def centred_gram(self) -> BlockTriangle:
-        """Sum of ``(z - mean)(z - mean)^T``: the entries of `gram`, and a rank-one term."""
+        """Sum of ``(z - mean)(z - mean)^T``: a triangle with the entries of `gram` and a rank-one term."""
         return replace(self.gram, downdate=self.sum_z / np.sqrt(self.weight))
 
     def centred_cross(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Passes over training rows: accumulators that are updated batch by batch and merged in the order of the rows."""
+"""Passes over training rows, with accumulators that are updated by batches and merged in the order of the rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 from phimap._dask import computed, shared, task
 from phimap.learn.rows.batches import Batch
 
-# Number of parts merged at a time: one worker holds this many states.
+# Number of parts that one task merges. A worker holds this many states at the same time.
 _MERGED = 8
 
 
@@ -33,7 +33,7 @@ class Accumulator(ABC):
     @property
     @abstractmethod
     def state(self) -> Any:
-        """The result so far, as records, arrays and tuples of them, which a checkpoint can store."""
+        """The result so far, as records, arrays, or tuples of these, which a checkpoint can store."""
 
     @abstractmethod
     def resume(self, state: Any) -> None:
@@ -69,7 +69,7 @@ class PairAccumulator(Accumulator, Generic[OneAccumulator, OtherAccumulator]):
 
 
 class WrappedAccumulator(Accumulator, Generic[OneAccumulator]):
-    """An accumulator that wraps another one and has the state of the inner one.
+    """An accumulator that wraps an inner accumulator and has the same state as the inner accumulator.
 
     Attributes
     ----------
@@ -107,17 +107,20 @@ class CountingAccumulator(WrappedAccumulator[OneAccumulator]):
 
 @runtime_checkable
 class RowSource(Protocol):
-    """Rows that make a pass themselves: in parts on other machines, or with checkpoints."""
+    """A source of rows that makes passes itself: in parts on other machines, or with checkpoints."""
 
     def accumulate(self, start: Callable[[int], AnyAccumulator]) -> AnyAccumulator:
-        """The accumulator after all rows; ``start(first_row)`` makes an empty one for rows from `first_row` on."""
+        """Return the accumulator after all rows.
+
+        ``start(first_row)`` makes an empty accumulator for the rows from `first_row` on.
+        """
         ...
 
 
 def accumulate(
     rows: Iterable[tuple[Any, Any, Any]] | RowSource, start: Callable[[int], AnyAccumulator]
 ) -> AnyAccumulator:
-    """One pass over `rows`, batches or a `RowSource`; returns the accumulator after all rows."""
+    """Make one pass over `rows`, which are batches or a `RowSource`; return the accumulator after all rows."""
     if isinstance(rows, RowSource):
         return rows.accumulate(start)
     accumulator = start(0)
@@ -130,16 +133,16 @@ def accumulate(
 class PartedRows:
     """Consecutive parts of the training rows, as tasks of a Dask graph.
 
-    A pass is one graph: a task for each part, and a tree of merges whose shape depends only on the number of parts, so
-    that neither the number of workers nor the order in which tasks end affects the result. Tasks are pure: what a lost
-    worker had computed can be computed again.
+    A pass is one graph, with a task for each part and a tree of merges. The shape of the tree depends only on the
+    number of parts, so that neither the number of workers nor the order in which tasks end affects the result. Tasks
+    have no side effects: results of a lost worker can be computed again.
 
     Attributes
     ----------
     parts : sequence of tuples
-        Arguments of `read`, which may be tasks.
+        Arguments of `read` for each part; they may be tasks.
     first_rows : sequence of int
-        Training rows that come before each part.
+        Number of training rows before each part.
     read : callable
         ``read(first_row, *part)`` gives the batches of a part, on the worker that holds its rows.
     """
@@ -149,7 +152,7 @@ class PartedRows:
     read: Callable[..., Iterable[Batch]]
 
     def accumulate(self, start: Callable[[int], AnyAccumulator]) -> AnyAccumulator:
-        """One pass; only the merged result is sent to this process."""
+        """Make one pass; only the merged result is sent to this process."""
         begin, read = shared(start), shared(self.read)
         states = [
             task(_folded, begin, read, first_row, *part)
@@ -164,7 +167,7 @@ class PartedRows:
 def _folded(
     begin: Callable[[int], Accumulator], read: Callable[..., Iterable[Batch]], first_row: int, *part: Any
 ) -> Any:
-    """State of the accumulator after one part."""
+    """Return the state of the accumulator after one part."""
     fold = begin(first_row)
     for batch in read(first_row, *part):
         fold.update(*batch)
@@ -172,7 +175,7 @@ def _folded(
 
 
 def _merged(begin: Callable[[int], Accumulator], states: Sequence[Any]) -> Any:
-    """State of the accumulators of consecutive parts, merged."""
+    """Merge the accumulators of consecutive parts, and return the state of the result."""
     # A merge changes both sides, so copies are merged: another task may need the same states again.
     whole = _resumed(begin, deepcopy(states[0]))
     for state in states[1:]:

@@ -1,4 +1,4 @@
-"""Batches of training rows: re-iterable streams of (X, y, weights)."""
+"""Batches of training rows: streams of (X, y, weights) that can be iterated over several times."""
 
 from __future__ import annotations
 
@@ -12,40 +12,43 @@ from scipy import sparse
 from phimap.config import size_text
 from phimap.ops import Array
 
-# Bounds of the number of rows whose features are formed and added to the Gram matrix at a time: large enough that
-# adding a block of the sum in float64, and starting tasks, cost little compared with the matrix product.
+# Usual and least number of rows of a batch, whose features are formed and added to the Gram matrix at a time. With so
+# many rows, starting tasks and adding a block to the sum in float64 cost little compared with the matrix product.
 _ROWS, _LEAST_ROWS = 4096, 256
-# With few features, the product of 4,096 rows is too cheap to amortise this, and batches have more rows.
+# Largest number of rows of a batch, and bytes of features to which batches of more than 4,096 rows are filled. With few
+# features, the matrix product of 4,096 rows takes so little time that starting tasks and adding blocks cost too much.
 _MOST_ROWS, _FEW_BYTES = 16384, 64 * 2**20
 # Largest number of bytes for the features of a batch.
 _BATCH_BYTES = 256 * 2**20
 
-# Number of arrays as large as the inputs of a batch that exist while the batch is scaled and its moments are formed,
-# and of float64 arrays as large as its targets while these are encoded and multiplied with the features.
+# Number of arrays as large as the inputs of a batch that exist while the batch is scaled and its moments are formed.
+# Number of float64 arrays as large as the targets of a batch that exist while the targets are encoded and multiplied
+# with the features.
 _INPUTS, _TARGETS = 3, 7
-# Rows of the sample that is kept: 4,096 rows give the mean of their squared errors to about 3 %, and its differences
-# along a flat curve much better. Fewer rows would miss the few rows far from all others, on which too small an alpha
-# fails.
+# Largest number of rows of the sample that is kept. 4,096 rows give the mean squared error to about 3 %, and its
+# differences between values of alpha much more accurately. A smaller sample would miss the few rows far from all
+# others, on which too small an alpha fails.
 CAPACITY = 4096
-# Bytes of dense rows above which the sample has fewer rows (mostly for images), largest share of the byte budget, and
-# least number of rows: a thousand suffice for a length scale.
+# Largest number of bytes of the dense rows of the sample (mostly images exceed it), inverse of its largest share of the
+# byte budget, and its least number of rows. A thousand rows suffice for a length scale.
 _SAMPLE_BYTES, _SAMPLE_SHARE, _LEAST_SAMPLE = 2**28, 8, 1000
-# Number of samples kept: the sample of the map may be a wider one, which contains the other one.
+# Number of samples kept: the sample, and the wider sample that a map may need, which contains the first.
 _SAMPLES = 2
 # Number of arrays as large as the least sample that must fit the budget while a kernel is chosen: both samples, the
 # sample of the search scaled with and without a metric, and intermediate results.
 _SAMPLE_ARRAYS = 5
 
-# Number of batches of inputs that must fit the byte budget: about ten exist at a time, and the features take the rest.
+# Number of batches of inputs that must fit the byte budget. About ten such batches exist at a time; the features take
+# the rest.
 _BATCHES_IN_BUDGET = 32
 
-#: Rows, their targets, and their weights, which are positive, or None if all are one.
+#: Rows, their targets, and their positive weights; the weights are None if all are one.
 Batch = tuple[Array, Any, np.ndarray | None]
 
 
 @dataclass(frozen=True)
 class ArrayBatches:
-    """Rows in memory as batches; slices are views."""
+    """Batches of rows in memory. A batch is a view, not a copy."""
 
     X: Array
     y: Any
@@ -64,7 +67,7 @@ class ArrayBatches:
 
 
 def feature_rows(n_components: int, itemsize: int) -> int:
-    """Rows whose features are held at a time; depends only on the number of features."""
+    """Return the number of rows whose features are held at a time. It depends only on the features of one row."""
     row_bytes = n_components * itemsize
     rows = np.clip(_FEW_BYTES // row_bytes, _ROWS, _MOST_ROWS)
     return int(max(_LEAST_ROWS, min(rows, _BATCH_BYTES // row_bytes)))
@@ -98,20 +101,23 @@ class RowShape:
         return _INPUTS * self.n_columns * self.itemsize + 8 * _TARGETS * (self.n_targets - 1)
 
     def kept(self, n_rows: int, budget: int) -> int:
-        """Bytes of the samples of a stream of `n_rows` rows."""
+        """Return the bytes of the samples of a stream of `n_rows` rows."""
         row_bytes = self.n_columns * self.itemsize
         rows = min(n_rows, sample_rows(CAPACITY, row_bytes, sample_bytes(budget)))
         return _SAMPLES * rows * (row_bytes + 8 * self.n_targets)
 
 
 def sample_bytes(budget: int, *, wider: bool = False) -> int:
-    """Byte limit of the sample of rows, or of the wider sample for the map; the least sample may exceed it."""
+    """Return the byte limit of the sample, or of the `wider` sample. A sample of the least size may exceed it."""
     share = budget // _SAMPLE_SHARE
     return share if wider else min(share, _SAMPLE_BYTES)
 
 
 def sample_rows(most_rows: int, row_bytes: int, most_bytes: int | None = None) -> int:
-    """Number of rows, of `row_bytes` each, that a sample of a stream keeps; at least a thousand."""
+    """Return the number of rows of `row_bytes` each that a sample keeps: at most `most_rows`, fewer if they are large.
+
+    At least a thousand rows are kept, if `most_rows` allows.
+    """
     most_bytes = _SAMPLE_BYTES if most_bytes is None else most_bytes
     return min(most_rows, max(_LEAST_SAMPLE, most_bytes // max(1, row_bytes)))
 
@@ -128,7 +134,7 @@ def require_sample(n_rows: int, row_bytes: int, budget: int) -> None:
 
 
 def batch_rows(n_components: int, itemsize: int, budget: int, kept: int, shape: RowShape | None = None) -> int:
-    """Rows of a batch: determined by the number of features, unless the byte budget forces fewer.
+    """Return the number of rows of a batch. The number of features determines it, unless the byte budget forces fewer.
 
     Parameters
     ----------
@@ -138,7 +144,7 @@ def batch_rows(n_components: int, itemsize: int, budget: int, kept: int, shape: 
     kept : int
         Bytes that the solver holds besides a batch.
     shape : RowShape, optional
-        Size of a row apart from its features; None neglects it.
+        Size of a row apart from its features; None counts only the features.
 
     Raises
     ------
@@ -157,26 +163,26 @@ def batch_rows(n_components: int, itemsize: int, budget: int, kept: int, shape: 
 
 
 def rows_within(rows: int, row_bytes: int, budget: int) -> int:
-    """At most `rows` rows to read at a time, fewer if batches with inputs of `row_bytes` a row would strain the budget.
+    """Return the number of rows to read at a time: `rows`, or fewer if rows of `row_bytes` would strain the budget.
 
-    Several copies of a batch exist: in use, being decoded, waiting, and converted to float64.
+    Several copies of a batch exist at a time: in use, being decoded, waiting, and converted to float64.
     """
     return int(np.clip(budget // (_BATCHES_IN_BUDGET * row_bytes), 1, rows))
 
 
 def smallest_batch(n_components: int, itemsize: int, shape: RowShape | None = None) -> int:
-    """Bytes of the smallest batch: its features and the other arrays of its rows."""
+    """Return the bytes of the smallest batch: its features and the other arrays of its rows."""
     shape = RowShape() if shape is None else shape
     return _least_rows(n_components, itemsize, shape) * (n_components * itemsize + shape.in_batch)
 
 
 def _least_rows(n_components: int, itemsize: int, shape: RowShape) -> int:
-    # A batch of rows with many columns or targets may have few rows: each row is much work.
+    # A batch of rows with many columns or targets may have few rows, because each row takes much work.
     return max(1, min(_LEAST_ROWS, _LEAST_ROWS * n_components * itemsize // max(1, shape.in_batch)))
 
 
 def memory_message(n_components: int, needed: int, budget: int, shape: RowShape | None = None) -> str:
-    """The message for a fit that needs more bytes than the budget."""
+    """Return the message for a fit that needs more bytes than the budget."""
     rows = "" if shape is None or not shape.n_columns else f" to rows of {shape.n_columns} columns"
     targets = "" if shape is None or shape.n_targets == 1 else f" with {shape.n_targets} targets"
     return (
@@ -222,14 +228,14 @@ class CheckedBatches:
 
 
 def first_batch(batches: Iterable[tuple[Any, ...]]) -> tuple[Any, Any, Any]:
-    """The first batch (X, y, sample_weight), from which the kind of all rows is inferred."""
+    """Return the first batch (X, y, sample_weight), from which the kind of all rows is inferred."""
     for batch in batches:
         return _triple(batch)
     raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
 
 
 def _triple(batch: Any) -> tuple[Any, Any, Any]:
-    """A user's batch as (X, y, sample_weight); sample_weight is None if the batch has no weights."""
+    """Return a user's batch as (X, y, sample_weight); sample_weight is None if the batch has no weights."""
     if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
         raise TypeError(
             f"`batches` must hold pairs (X, y), or (X, y, sample_weight), got {type(batch).__name__} as one of "

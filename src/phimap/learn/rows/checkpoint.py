@@ -1,4 +1,4 @@
-"""Passes over rows that are stored, so that a stopped fit can continue."""
+"""Passes over rows whose results are stored, so that a stopped fit can continue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from phimap.ops import ops_for
 
 @dataclass
 class DataFingerprint:
-    """Hashes of the batches of a stream, which must be the same in every pass.
+    """Hashes of the batches of a stream. The batches must be the same in every pass.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class DataFingerprint:
         return cls(state[0].tolist(), state[1].tolist(), state[2])
 
     def check(self, index: int, batch: Batch) -> None:
-        """Raise unless a batch is the same as in an earlier pass; a new one is added."""
+        """Raise unless a batch is the same as in earlier passes; add the hash of a batch that is new."""
         found = _digest(*batch)
         if index == len(self.digests) and not self.complete:
             self.digests.append(found)
@@ -79,7 +79,7 @@ class StoredPass:
     state : object
         State of the accumulator of the pass.
     n_batches : int
-        Number of batches added.
+        Number of batches in the state.
     complete : bool
         Whether the pass is complete.
     """
@@ -94,15 +94,18 @@ class CheckpointStore(ABC):
 
     @abstractmethod
     def session(self) -> AbstractContextManager[None]:
-        """Open the store for a block, unless it is open."""
+        """Open the store while a ``with`` block runs, unless the store is open already."""
 
     @abstractmethod
     def agree(self, part: str, values: Mapping[str, Any]) -> None:
-        """Compare named values with those of the stopped fit and raise if they differ; store them if there was none."""
+        """Compare named values with those of the stopped fit, and raise if they differ.
+
+        Store the values if there was no stopped fit.
+        """
 
     @abstractmethod
     def budget(self, memory: int | str | None) -> int:
-        """The byte budget of the fit: `memory` if it is given, else the budget with which the fit was started."""
+        """Return the byte budget of the fit: `memory` if given, else the budget with which the fit was started."""
 
     @property
     @abstractmethod
@@ -111,11 +114,11 @@ class CheckpointStore(ABC):
 
     @abstractmethod
     def recall(self, index: int) -> StoredPass | None:
-        """The stored pass with this index, or None; the caller may change its state."""
+        """Return the stored pass with this index, or None; the caller may change the state of the pass."""
 
     @abstractmethod
     def report(self, message: str) -> None:
-        """Report where a fit continues."""
+        """Report a message, which says where a fit continues."""
 
     @abstractmethod
     def uninterrupted(self) -> AbstractContextManager[None]:
@@ -133,8 +136,8 @@ class CheckpointStore(ABC):
 class CheckpointedRows:
     """Batches whose passes are stored in a checkpoint.
 
-    Only passes are stored. A fit that continues runs again from its start and computes everything else again, while a
-    completed pass returns its stored accumulator at once.
+    Only the accumulators of passes are stored. A fit that continues runs again from its start. A completed pass then
+    returns its stored accumulator at once; everything else is computed again.
 
     Parameters
     ----------
@@ -162,11 +165,11 @@ class CheckpointedRows:
         self._store.fingerprint.finish(n)
 
     def accumulate(self, start: Callable[[int], AnyAccumulator]) -> AnyAccumulator:
-        """One pass."""
+        """Make one pass, and return the accumulator after all rows."""
         return self.accumulate_from(lambda n: islice(iter(self), n, None), start(0))
 
     def accumulate_from(self, rows_from: Callable[[int], Iterator[Any]], accumulator: AnyAccumulator) -> AnyAccumulator:
-        """One pass over ``rows_from(n)``, which gives the arguments of `accumulator.update` from batch n on."""
+        """Make one pass over ``rows_from(n)``, which gives the arguments of `accumulator.update` from batch n on."""
         store, index = self._store, self._index
         self._index += 1
         n = 0
@@ -192,13 +195,13 @@ class CheckpointedRows:
         return accumulator
 
     def check_rest(self) -> None:
-        """Read the batches that this process skipped, as their passes were stored, and check that they are the same."""
+        """Read and check the batches that this process has not read yet, because stored passes skipped them."""
         if self._n_read < len(self._store.fingerprint.digests):
             for _ in self:
                 pass
 
     def _check_first_batch(self) -> None:
-        """Check one batch before long work starts."""
+        """Check the first batch, before long work starts."""
         batches = iter(self)
         next(batches, None)
         batches.close()  # pyright: ignore[reportAttributeAccessIssue]
@@ -210,7 +213,7 @@ class CheckpointedRows:
 
 
 def _digest(X: Any, y: Any, weights: np.ndarray | None) -> int:
-    """64 bits of a hash of a batch."""
+    """Return 64 bits of a hash of a batch."""
     digest = hashlib.sha256()
     rows = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (ops_for(X).to_host(X),)
     for part in (*rows, np.asarray(y), np.empty(0) if weights is None else weights):

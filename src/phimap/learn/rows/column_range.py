@@ -1,4 +1,4 @@
-"""Ranges of the columns of the training rows, and rows outside of them."""
+"""Ranges of the columns of the training rows, and detection of rows outside of these ranges."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from phimap.learn.rows.scaling import ColumnMoments
 from phimap.ops import Array, ops_for
 from phimap.records import Record, of_floats, of_number
 
-# A column's range is widened on each side by this share of its length. On 15 real tables of 500 to 4,000 rows, less
-# than 0.2 % of new rows then lie so far outside that the kernel is affected.
+# Margin on each side of the range of a column, as a share of the length of the range. On 15 real tables of 500 to 4,000
+# rows, less than 0.2 % of new rows then lie so far outside that the kernel is affected.
 _WIDENED = 0.5
-# Range of a few thousand normal numbers, in standard deviations. If the range is longer, the column has a long tail or
-# is mostly constant, and its ends say little about new values: the margin is multiplied by the squared excess.
+# Range of a few thousand normal numbers, in standard deviations. If the range of a column is longer, the column has a
+# long tail or is mostly constant, and the ends of its range say little about new values. The margin is then multiplied
+# by the square of the ratio of both lengths.
 _DEVIATIONS = 8.0
-# Length of rows that NumPy compares efficiently.
+# Length of rows that NumPy compares efficiently, in numbers.
 _LONG = 1024
-# With this number of rows, the margin is doubled, since few rows give a poor estimate of the range.
+# Number of training rows for which the margin is doubled, because few rows give a poor estimate of the range.
 _FEW_ROWS = 20.0
 
 
@@ -62,7 +63,10 @@ class ColumnRange(Record):
             self.low, self.high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
 
     def settled(self, moments: ColumnMoments, scaled: Array) -> Self:
-        """The range with its margin, from the moments of the rows, and its radius, from scaled sample rows (n, k)."""
+        """Return the range with its margin and its radius.
+
+        The margin follows from the moments of all rows, the radius from scaled sample rows (n, k).
+        """
         if self.low is None or self.high is None:
             return self
         rows = np.asarray(ops_for(scaled).to_host(scaled), dtype=np.float64)
@@ -82,7 +86,7 @@ class ColumnRange(Record):
         if self.margin is None:
             return np.zeros(0, np.intp)
         low, high = self._ends(X.dtype)
-        # Most batches have no such row, which two reads of the batch establish.
+        # Most batches have no such row. The smallest and largest values of the columns suffice to see this.
         least, largest = _least_and_largest(X)
         columns = np.flatnonzero((least < low) | (largest > high))
         if not columns.size:
@@ -91,11 +95,11 @@ class ColumnRange(Record):
         return np.flatnonzero(((some < low[columns]) | (some > high[columns])).any(axis=1))
 
     def nearest(self, X: np.ndarray) -> np.ndarray:
-        """For each row, the nearest row within the widened range (r, d)."""
+        """Return, for each row of `X`, the nearest row within the widened ranges (r, d)."""
         return np.clip(X, *self._ends(X.dtype))
 
     def farthest(self, row: np.ndarray) -> int:
-        """The column in which a row (d,) is farthest outside, relative to the widened range of the column."""
+        """Return the column in which a row (d,) is farthest outside, relative to the widened range of the column."""
         low, high = self._ends(np.dtype(np.float64))
         with np.errstate(over="ignore", invalid="ignore"):
             outside = np.maximum(low - row, row - high)

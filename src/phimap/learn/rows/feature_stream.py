@@ -1,4 +1,4 @@
-"""Features of training rows: mapped in a pass, and streamed to solvers that make several passes."""
+"""Features of training rows, which are computed in a pass and streamed to solvers that make several passes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MappedRows(Accumulator):
     resumed : callable, optional
         ``resumed(n_rows)`` is called with the number of rows of a restored state.
     held_out_below : float, optional
-        Rows with keys up to this one are held out: `inner` does not get them.
+        Largest key of a held-out row. `inner` does not get held-out rows.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class MappedRows(Accumulator):
 
 @dataclass
 class FeatureStream:
-    """Blocks of features, targets and weights of batches; blocks that fit are kept in memory, others are recomputed.
+    """Blocks of features, targets and weights of batches. Blocks that fit stay in memory, others are computed again.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class FeatureStream:
     mapping : callable
         ``mapping()`` gives a function from rows to features, with its own buffer.
     memory : int
-        Bytes for kept features; none are kept for rows on other machines. No result depends on it.
+        Bytes for kept features; results do not depend on it. Features of rows on other machines are not kept.
     extreme : ExtremeRows
         Collects the extreme rows in the first pass.
     advance : callable
@@ -100,9 +100,10 @@ class FeatureStream:
 
     Notes
     -----
-    **Cost.** Features that fit are always kept. Keeping a number costs one copy, 0.6 ns of one core, and saves forming
-    it again in each further pass: 1.4 ns for the cheapest, Fourier features of few columns. Forming Fourier features
-    takes one to eleven times as long as both matrix products of a pass with them (`benchmarks/losses.py`).
+    **Cost.** Features that fit are always kept. Keeping a number costs one copy, which takes 0.6 ns of one core. It
+    saves forming the number again in each further pass, which takes 1.4 ns for the cheapest features, Fourier features
+    of few columns. Forming Fourier features takes one to eleven times as long as the two matrix products of a pass with
+    them (`benchmarks/losses.py`).
     """
 
     batches: Iterable[Batch] | RowSource
@@ -117,7 +118,7 @@ class FeatureStream:
     def accumulate(
         self, start: Callable[[int], AnyAccumulator], *, held_out_below: float | None = None
     ) -> AnyAccumulator:
-        """One pass; in the first pass, rows with keys up to `held_out_below` are held out."""
+        """Make one pass; in the first pass, rows with keys up to `held_out_below` are held out."""
         first, extreme = self._first_pass, self.extreme
 
         def begin(first_row: int, mapping: Mapping, resumed: Callable[[int], None] | None = None) -> MappedRows:
@@ -155,7 +156,7 @@ class FeatureStream:
         return rows
 
     def _block(self, index: int, mapping: Mapping, batch: Batch) -> WeightedBlock:
-        """The features of the batch with this index, kept or recomputed."""
+        """Return the features of the batch with this index, kept or computed again."""
         block = self._kept_block(index, mapping, batch)
         self.advance(block[0].shape[0])
         return block
@@ -167,7 +168,7 @@ class FeatureStream:
         size = block.shape[0] * block.shape[1] * block.dtype.itemsize
         if size <= self.memory:
             self.memory -= size
-            # The block is copied, since the features formed next overwrite the buffer.
+            # The block is copied, because the features of the next batch overwrite the buffer.
             block = block.rows(np.arange(block.shape[0]))
             self._kept[index] = block, targets, weights
         return block, targets, weights

@@ -30,7 +30,7 @@ class SquaredErrors(Accumulator):
 
     @classmethod
     def of(cls, fitted: Any, predict: Callable[[Any, Any], np.ndarray]) -> Callable[[int], Self]:
-        """Return a function that starts an accumulator, for a model and ``predict(fitted, rows)``."""
+        """Return a function that starts an accumulator of the errors of ``predict(fitted, rows)``."""
         return partial(_started, cls, fitted, predict)
 
     def update(self, rows: Any, targets: np.ndarray, weights: np.ndarray | None) -> None:
@@ -58,7 +58,7 @@ class SquaredErrors(Accumulator):
 
     @property
     def score(self) -> float:
-        """R2, the mean over targets; for a constant target, 1 if it is predicted exactly and 0 otherwise."""
+        """R2, averaged over targets. A constant target has R2 1 if it is predicted exactly, else 0."""
         if self.moments is None:
             raise ValueError("Found array with 0 sample(s), while a score needs at least 1. Give rows.")
         spread = self.moments.squared_deviations
@@ -81,7 +81,7 @@ class Hits(Accumulator):
 
     @classmethod
     def of(cls, fitted: Any, predict: Callable[[Any, Any], np.ndarray]) -> Callable[[int], Self]:
-        """Return a function that starts an accumulator, for a model and ``predict(fitted, rows)``."""
+        """Return a function that starts an accumulator of the correct labels of ``predict(fitted, rows)``."""
         return partial(_started, cls, fitted, predict)
 
     def update(self, rows: Any, targets: np.ndarray, weights: np.ndarray | None) -> None:
@@ -102,12 +102,12 @@ class Hits(Accumulator):
 
     @property
     def score(self) -> float:
-        """Share of the correctly predicted rows."""
+        """Total weight of the correctly predicted rows, divided by the total weight of all rows."""
         if not self.total:
             raise ValueError("Found array with 0 sample(s), while a score needs at least 1. Give rows.")
         return self.right / self.total
 
 
 def _started(kind: type, fitted: Any, predict: Callable[[Any, Any], np.ndarray], first_row: int) -> Any:
-    """An empty accumulator of class `kind`."""
+    """Return an empty accumulator of class `kind`."""
     return kind(fitted, predict)

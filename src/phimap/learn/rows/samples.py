@@ -17,8 +17,8 @@ from phimap.learn.weights import joined_weights
 from phimap.ops import Array, ops_for
 from phimap.records import Record, of_entries, of_floats, of_number
 
-# Number of extreme rows kept. On 6,000 to 35,000 rows, 64 make the choice of alpha slightly noisier, 256 do not improve
-# it.
+# Largest number of extreme rows kept. On tables of 6,000 to 35,000 rows, 64 extreme rows make the choice of alpha
+# slightly noisier, and 256 do not improve it.
 EXTREME_CAPACITY = 128
 
 
@@ -32,7 +32,7 @@ class WeightedRows(NamedTuple):
 
 @dataclass
 class KeptRows(Record, ABC):
-    """The rows of smallest rank, which do not depend on how the stream is cut into batches.
+    """The rows of a stream with the smallest ranks. How the stream is cut into batches does not affect which are kept.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class KeptRows(Record, ABC):
     n_seen : int
         Number of rows offered.
     keys : ndarray of shape (n_kept,)
-        Keys of the rows kept: a row's key is a hash of its index in the stream and of the seed.
+        Keys of the rows kept. The key of a row is a hash of the seed and of the index of the row in the stream.
     X : array or CSR matrix of shape (n_kept, n_features)
     y : ndarray
     weights : ndarray of shape (n_kept,) or None
@@ -59,14 +59,14 @@ class KeptRows(Record, ABC):
         yield self.y is None or np.shape(self.y)[:1] == self.keys.shape, "a target for each row"
 
     def are_numbers(self, width: int) -> bool:
-        """Whether the kept rows, if any, are (n_kept, width), of a dtype that learners accept, and have targets."""
+        """Whether the kept rows have `width` columns, a dtype that learners accept, and targets; True without rows."""
         X = self.X
         if X is None or self.y is None:
             return not self.keys.size
         return X.ndim == 2 and X.shape[1] == width and X.dtype in (np.float32, np.float64, np.uint8)
 
     def rows(self, chosen: np.ndarray) -> WeightedRows:
-        """The kept rows with indices `chosen`, in this order."""
+        """Return the kept rows with indices `chosen`, in the order of `chosen`."""
         return WeightedRows(self.X[chosen], self.y[chosen], None if self.weights is None else self.weights[chosen])
 
     @property
@@ -76,14 +76,14 @@ class KeptRows(Record, ABC):
 
     @abstractmethod
     def _ranks_of(self, X: Array, keys: np.ndarray) -> np.ndarray:
-        """Ranks of the rows of `X` with these keys."""
+        """Return the ranks of the rows of `X`, which have keys `keys`."""
 
     @abstractmethod
     def _least(self, ranks: np.ndarray, X: Array) -> np.ndarray:
-        """Ascending indices of the rows to keep, among rows with `ranks`; `X` is an example of the rows."""
+        """Return ascending indices of the rows to keep, among rows with `ranks`; `X` is an example of the rows."""
 
     def update(self, X: Array, y: np.ndarray, weights: np.ndarray | None = None) -> None:
-        """Offer rows with positive weights; the rows kept are copied."""
+        """Offer rows with positive weights; rows that are kept are copied."""
         keys = row_uniforms(self.n_seen, X.shape[0], self.seed)
         self.n_seen += X.shape[0]
         self._take(X, y, weights, keys, self._ranks_of(X, keys))
@@ -97,7 +97,7 @@ class KeptRows(Record, ABC):
             self._take(other.X[new], other.y[new], weights, other.keys[new], other.ranks[new])
 
     def join(self, later: Self) -> None:
-        """Offer the rows kept by `later`, a record of the rest of the stream that began at this record's ``n_seen``."""
+        """Offer the rows kept by `later`, a record of the rows that follow in the stream, started at ``n_seen``."""
         self.n_seen = later.n_seen
         if later.X is not None:
             self._take(later.X, later.y, later.weights, later.keys, later.ranks)
@@ -119,7 +119,7 @@ class KeptRows(Record, ABC):
 
 
 def _stacked(X: Array, y: Any, old: np.ndarray, more: Array, targets: Any, new: np.ndarray) -> tuple[Array, Any]:
-    """Rows `old` of (X, y), which may be None, followed by copies of the rows `new` of ``(more, targets)``."""
+    """Return rows `old` of ``(X, y)``, then copies of rows `new` of ``(more, targets)``; `X` and `y` may be None."""
     fresh = more[new] if sparse.issparse(more) else np.asarray(ops_for(more).to_host(more[new]))
     if X is None:
         return fresh, targets[new]
@@ -127,7 +127,7 @@ def _stacked(X: Array, y: Any, old: np.ndarray, more: Array, targets: Any, new: 
     if sparse.issparse(fresh):
         return sparse.vstack([X[old], fresh]).tocsr(), every
     stacked = np.empty((len(old) + len(new), X.shape[1]), np.result_type(X, fresh))
-    # Row by row, since a copy of all old rows would need memory besides both arrays.
+    # Rows are copied one by one, because a copy of all old rows would need memory in addition to both arrays.
     for place, row in enumerate(old):
         stacked[place] = X[row]
     stacked[len(old) :] = fresh
@@ -136,14 +136,15 @@ def _stacked(X: Array, y: Any, old: np.ndarray, more: Array, targets: Any, new: 
 
 @dataclass
 class Reservoir(KeptRows):
-    """The rows with the smallest keys: a random sample, of which the first rows in the order of keys are a sample, too.
+    """A random sample: the rows with the smallest keys. Its first rows in the order of keys are a random sample, too.
 
     Attributes
     ----------
     most_rows : int or None
-        Rows to keep, if their bytes allow; None is 4,096.
+        Largest number of rows to keep; None means 4,096.
     most_bytes : int or None
-        Bytes of dense rows above which fewer rows are kept, but at least a thousand; None is a quarter of a gigabyte.
+        Bytes of dense rows above which fewer rows, but at least a thousand, are kept; None means a quarter of a
+        gigabyte.
     """
 
     most_rows: int | None = None
@@ -154,13 +155,13 @@ class Reservoir(KeptRows):
         return self.keys
 
     def first(self, n_rows: int, *, without: Any = ()) -> WeightedRows:
-        """The `n_rows` rows with the smallest keys, in this order, except those with keys in `without`."""
+        """Return the `n_rows` rows with the smallest keys, in the order of keys, except rows with keys in `without`."""
         chosen = np.argsort(self.keys, kind="stable")[:n_rows]
         chosen = chosen[~np.isin(self.keys[chosen], without)]
         return self.rows(chosen)
 
     def skipping(self, n_skipped: int, n_rows: int) -> WeightedRows:
-        """`n_rows` rows in the order of their keys, after the first `n_skipped`, or fewer if too few rows follow."""
+        """Return `n_rows` rows in the order of keys, after `n_skipped` rows; skip fewer if too few follow."""
         start = min(n_skipped, max(0, self.keys.size - n_rows))
         return self.rows(np.argsort(self.keys, kind="stable")[start : start + n_rows])
 
@@ -174,7 +175,7 @@ class Reservoir(KeptRows):
         return np.flatnonzero(ranks <= np.partition(ranks, capacity - 1)[capacity - 1])
 
     def _capacity(self, X: Array) -> int:
-        """Rows to keep of a stream of batches like `X`; depends only on the bytes of a row."""
+        """Return the number of rows to keep of a stream of batches like `X`; it depends only on the bytes of a row."""
         most_rows = CAPACITY if self.most_rows is None else self.most_rows
         if sparse.issparse(X):
             return most_rows
@@ -194,7 +195,7 @@ def fingerprint(X: Array, y: np.ndarray) -> str:
 class ExtremeRows(KeptRows):
     """The rows with the largest ``|(x - centre) * factor|``; earlier rows win ties.
 
-    With the seed of the `Reservoir` of the same stream, rows have the same keys in both.
+    If it has the same seed as a `Reservoir` of the same stream, a row has the same key in both.
 
     Attributes
     ----------
@@ -208,7 +209,7 @@ class ExtremeRows(KeptRows):
     distances: np.ndarray = field(default_factory=lambda: np.empty(0), metadata=of_floats("?n"))
 
     def begun(self, first_row: int) -> ExtremeRows:
-        """An empty record for the rows of the same stream from `first_row` on."""
+        """Return an empty record for the rows of the same stream from `first_row` on."""
         return ExtremeRows(self.seed, first_row, centre=self.centre, factor=self.factor)
 
     @property
@@ -216,7 +217,7 @@ class ExtremeRows(KeptRows):
         return -self.distances
 
     def first(self, n_rows: int) -> tuple[WeightedRows, np.ndarray]:
-        """The `n_rows` most extreme rows and their keys."""
+        """Return the `n_rows` most extreme rows and their keys."""
         chosen = np.argsort(self.ranks, kind="stable")[:n_rows]
         return self.rows(chosen), self.keys[chosen]
 

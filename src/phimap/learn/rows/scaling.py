@@ -25,7 +25,7 @@ class Squash(Record):
     Attributes
     ----------
     centre, factor : ndarray of shape (n_features,)
-        Median, and inverse robust standard deviation: 1.349 over the interquartile range.
+        Median, and 1.349 over the interquartile range, which is the inverse of a robust standard deviation.
     others : ndarray of shape (n_features,) or None
         1 for columns that are not squashed, whose factor is 0; None if all columns are squashed.
     """
@@ -48,7 +48,7 @@ class Squash(Record):
         X = X.astype(np.float64)
         low, centre, high = np.quantile(X, [0.25, 0.5, 0.75], axis=0)
         spread, deviation = (high - low) / _MIDDLE_HALF, X.std(axis=0)
-        # The interquartile range is 0 if one value, mostly zero, fills half of a column.
+        # The interquartile range is 0 if one value, usually zero, fills half of a column.
         spread = np.where(spread > 0, spread, deviation)
         factor = np.divide(1, spread, out=np.ones_like(spread), where=spread > 0)
         others = None
@@ -57,24 +57,24 @@ class Squash(Record):
         return cls(centre, factor, others) if np.abs((X - centre) * factor).max() > _HEAVY else None
 
     def apply(self, ops: Ops, X: Array) -> Array:
-        """The rows of `X` (r, d) squashed, as a new dense array; on a record bound to `ops`."""
+        """Return the squashed rows of `X` (r, d) as a new dense array; the record must be bound to `ops`."""
         squashed = ops.arcsinh((ops.dense(X) - self.centre) * self.factor)
         return squashed if self.others is None else squashed + ops.dense(X) * self.others
 
 
 @dataclass(frozen=True)
 class Scaling(Record):
-    """``(x - shift) * factor``, column by column, and then the root of a metric.
+    """``(x - shift) * factor``, column by column, then a product with the root of a metric.
 
     Attributes
     ----------
     shift : ndarray of shape (n_features,)
-        Zero if the input is sparse, as a shift would make it dense.
+        Zero if the input is sparse, because a shift would make it dense.
     factor : ndarray of shape (n_features,)
     root : ndarray of shape (n_features, k) or None
         Matrix that multiplies the scaled rows; None for the identity. A diagonal metric is part of `factor`.
     squash : Squash or None
-        Squashing that is applied to the columns first; None for none.
+        Squashing that is applied to the columns first; None if no column is squashed.
     """
 
     shift: np.ndarray = field(metadata=of_floats("d"))
@@ -83,9 +83,9 @@ class Scaling(Record):
     squash: Squash | None = field(default=None, metadata=with_lengths(n_features="d"))
 
     def apply(self, ops: Ops, X: Array) -> Array:
-        """The rows of `X` (r, d) scaled, as a new array; on a record bound to `ops`.
+        """Return the scaled rows of `X` (r, d) as a new array; the record must be bound to `ops`.
 
-        CSR rows stay CSR unless the scaling has a shift, which it has if the model was fitted on dense rows.
+        CSR rows stay CSR unless the scaling squashes, has a shift or has a `root`.
         """
         if not ops.is_finite(self.factor):
             raise ValueError(
@@ -102,14 +102,14 @@ class Scaling(Record):
 
     @classmethod
     def squashed(cls, squash: Squash, X: np.ndarray) -> Scaling:
-        """Squashing, then scaling to mean 0 and variance 1, as estimated from random rows `X` (n, d)."""
+        """Return squashing followed by scaling to mean 0 and variance 1, as estimated from random rows `X` (n, d)."""
         moments = ColumnMoments.empty(X.shape[1])
         moments.update(squash.apply(ops_for(X), X).astype(np.float64))
         scaling = replace(moments.scaling("columns"), squash=squash)
         return scaling if squash.others is None else replace(scaling, factor=np.where(squash.others, 1, scaling.factor))
 
     def rooted(self, root: np.ndarray | None) -> Scaling:
-        """The scaling, followed by the root of a metric: factors (n_features,) or a matrix (n_features, k)."""
+        """Return this scaling, followed by the root of a metric: factors (n_features,) or a matrix (n_features, k)."""
         if root is None:
             return self
         return replace(self, factor=self.factor * root) if root.ndim == 1 else replace(self, root=root)
@@ -117,10 +117,10 @@ class Scaling(Record):
 
 @dataclass
 class ColumnMoments(Record):
-    """Weight, means and sums of squared deviations of columns, batch by batch.
+    """Weight, means and sums of squared deviations of columns, updated batch by batch.
 
     Without weights, the weight is the number of rows. Batches are merged by the update of Chan, Golub and LeVeque
-    (1983), which does not cancel.
+    (1983), which avoids cancellation.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class ColumnMoments(Record):
             self._add(other.n, other.mean, other.squared_deviations)
 
     def _add(self, rows: float, mean: np.ndarray, deviations: np.ndarray) -> None:
-        """Add rows of weight `rows`, with their means and squared deviations from these means."""
+        """Add rows of total weight `rows`, with their means and sums of squared deviations from these means."""
         total = self.n + rows
         step = mean - self.mean
         self.squared_deviations = self.squared_deviations + (deviations + step**2 * (self.n * rows / total))
@@ -185,12 +185,13 @@ class ColumnMoments(Record):
         return np.flatnonzero(spread <= 8 * np.finfo(np.float64).eps * np.abs(self.mean))
 
     def scaling(self, kind: str | bool, *, complete: bool = False) -> Scaling:
-        """The standardisation of this kind.
+        """Return the standardisation of this kind.
 
-        ``"columns"``: each column to mean 0 and variance 1; constant columns become 0, also in new rows if the training
-        rows are `complete`. ``"global"``: one factor for all columns, such that the mean variance is 1, for inputs in
-        one unit such as pixels. False: none. ``"auto"``: as ``"columns"``, but none for CSR rows, where rare columns
-        would dominate. ``"mean"``: mean 0, scale unchanged.
+        ``"columns"`` scales each column to mean 0 and variance 1. Constant columns become 0, also in new rows if the
+        training rows are `complete`. ``"global"`` scales all columns by one factor, such that the mean variance is 1,
+        for inputs in one unit such as pixels. ``"auto"`` is ``"columns"`` for dense rows; it leaves CSR rows unscaled,
+        because rare columns would dominate. ``"mean"`` shifts dense columns to mean 0, without a factor. False changes
+        nothing. CSR rows are never shifted.
         """
         d = self.mean.shape[0]
         if kind is False or (kind in ("auto", "mean") and self.sparse):
@@ -207,7 +208,7 @@ class ColumnMoments(Record):
 
 
 def check_standardisation(kind: str | bool | None) -> str | bool:
-    """`kind`, checked, in the form that `ColumnMoments.scaling` takes."""
+    """Check `kind`, and return it in the form that `ColumnMoments.scaling` takes."""
     if is_none(kind):
         return False
     if kind not in ("auto", "columns", "global"):

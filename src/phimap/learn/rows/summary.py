@@ -38,9 +38,9 @@ class RowSummary(Record, Accumulator):
     targets_are_numbers : bool
         Whether all targets so far are numbers.
     overflows : bool
-        Whether the square of a target overflows, or a target is NaN: learners refuse such targets.
+        Whether the square of a target overflows, or a target is NaN. Learners refuse such targets.
     most_labels : int or None
-        `labels` is dropped above this number of distinct targets; None keeps all.
+        Largest number of distinct targets up to which `labels` is kept; None keeps any number.
     moments : ColumnMoments or None
         Moments of the columns; None before the first batch.
     columns : ColumnRange
@@ -50,7 +50,8 @@ class RowSummary(Record, Accumulator):
     low, high : ndarray of shape (t,) or None
         Range of numeric targets.
     budget : int or None
-        Bytes for the samples and arrays made from them: rows that do not fit are refused. None sets no limit.
+        Largest number of bytes for the samples and the arrays made from them; None sets no limit. Rows for which the
+        bytes do not suffice are refused.
     """
 
     sample: Reservoir
@@ -71,7 +72,7 @@ class RowSummary(Record, Accumulator):
     def start(
         cls, first_row: int, *, seed: int, labels: bool | None, map_rows: int = 0, budget: int | None = None
     ) -> RowSummary:
-        """Return an empty summary, for rows from `first_row` of a stream on.
+        """Return an empty summary for the rows of a stream from `first_row` on.
 
         Parameters
         ----------
@@ -81,13 +82,13 @@ class RowSummary(Record, Accumulator):
         labels : bool or None
             Whether targets are labels; None if not known yet.
         map_rows : int, default=0
-            Rows for the map and the search, if more than the sample has.
+            Number of rows for the map and the search. A wider sample is kept if it exceeds the size of `sample`.
         budget : int, optional
-            Bytes for the samples and arrays made from them; None sets no limit.
+            Largest number of bytes for the samples and the arrays made from them; None sets no limit.
         """
         wider = None
         if map_rows > CAPACITY:
-            # Both samples have one seed, so the wider one contains the other.
+            # Both samples have the same seed, so the wider sample contains the other sample.
             most_bytes = None if budget is None else sample_bytes(budget, wider=True)
             wider = Reservoir(seed, first_row, most_rows=map_rows, most_bytes=most_bytes)
         sample = Reservoir(seed, first_row, most_bytes=None if budget is None else sample_bytes(budget))
@@ -102,7 +103,7 @@ class RowSummary(Record, Accumulator):
 
     @property
     def map_sample(self) -> Reservoir:
-        """The rows for the map and the search."""
+        """The sample of rows for the map and the search."""
         return self.sample if self.wider_sample is None else self.wider_sample
 
     def update(self, rows: Array, targets: Any, weights: np.ndarray | None = None) -> None:
@@ -150,10 +151,10 @@ class RowSummary(Record, Accumulator):
             setattr(self, part.name, getattr(state, part.name))
 
     def for_targets(self, *, labels: bool) -> RowSummary | None:
-        """The summary for targets that are labels, or numbers; None if the targets do not allow it.
+        """Return the summary for targets that are labels, or for numbers; None if the targets are not of this kind.
 
-        Returns the summary itself if it was started for one kind of targets. Otherwise the result shares memory with
-        it.
+        A summary that was started for one kind of targets is returned itself. Otherwise the result shares memory with
+        this summary.
         """
         if self.most_labels is None:
             return self
@@ -188,7 +189,7 @@ class RowSummary(Record, Accumulator):
         self.extremes.update(targets)
 
     def _add_labels(self, targets: Any, weights: np.ndarray | None) -> None:
-        """Add labels, until there are too many."""
+        """Add labels; drop all labels if there are more than `most_labels`."""
         if self.labels is not None:
             self.labels.update(targets, weights)
             if self.most_labels is not None and self.labels.size > self.most_labels:
@@ -201,5 +202,5 @@ class RowSummary(Record, Accumulator):
 
 
 def _with_numbers(sample: Reservoir | None) -> Reservoir | None:
-    """A sample whose targets are float64."""
+    """Return the sample with its targets as float64."""
     return sample if sample is None or sample.y is None else replace(sample, y=sample.y.astype(np.float64))

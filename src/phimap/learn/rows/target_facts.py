@@ -11,10 +11,10 @@ import numpy as np
 from phimap.learn.rows.scaling import ColumnMoments
 from phimap.records import Record, of_entries, of_floats, of_indices, of_number
 
-# The sum of squares of larger targets could overflow.
+# Largest size of a target. The sum of squares of larger targets could overflow.
 LARGEST_TARGET = 1e150
-# A warning is given if one row has at least this share of the squared deviations, among at least this many rows: among
-# fewer rows, one may well have such a share.
+# Least share of the squared deviations at which one row causes a warning, and least number of rows for the warning.
+# Among fewer rows, one row may well have such a share.
 _SHARE, _LEAST_ROWS = 0.9, 20
 
 
@@ -121,9 +121,9 @@ class ExtremeTargets(Record):
         self.rows = np.where(farther, rows, self.rows)
 
     def message(self, name: str, row_name: Callable[[int], str] = str) -> str | None:
-        """A message about the row with most of the variance of the target called `name`; None if there is no such row.
+        """Return a message about a row that has most of the variance of a target; None if there is no such row.
 
-        ``row_name(number)`` is the name of the row in the message.
+        The message calls the targets `name`, and the row ``row_name(number)``.
         """
         if self.moments is None or self.n_rows < _LEAST_ROWS:
             return None
@@ -141,5 +141,5 @@ class ExtremeTargets(Record):
 
 
 def largest_target(y: np.ndarray) -> float:
-    """The largest absolute value of `y`, computed without a copy of `y`; 0 if it is empty."""
+    """Return the largest absolute value of `y`, computed without a copy of `y`; 0 if `y` is empty."""
     return max(-float(y.min()), float(y.max())) if y.size else 0.0

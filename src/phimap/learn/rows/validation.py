@@ -1,4 +1,4 @@
-"""The validation rows of a stream, by whose errors the regularisation is chosen."""
+"""The validation rows of a stream. The regularisation is chosen by the errors on these rows."""
 
 from __future__ import annotations
 
@@ -12,36 +12,37 @@ from phimap.learn.blocks.blocks import FeatureRows
 from phimap.learn.rows.samples import CAPACITY, EXTREME_CAPACITY, ExtremeRows, Reservoir, WeightedRows
 from phimap.ops import Array
 
-# Inverse shares of the rows that are held out at random and that count as extreme, up to the capacities of the samples.
+# Inverse share of the rows that are held out at random, and inverse share of the rows that count as extreme. The
+# capacities of the samples limit both numbers of rows.
 _HELD_OUT_SHARE = 10
 _EXTREME_SHARE = 16
-# Inverse share of the rows with leave-one-out predictions, and bounds of their number. Each costs m^2 flops; together
-# they take about 5 % of a fit.
+# Inverse share of the rows with leave-one-out predictions, and bounds of the number of such rows. A prediction costs
+# m^2 flops; all of them take about 5 % of a fit.
 _LEAVE_ONE_OUT_SHARE = 40
 _LEAST_LEAVE_ONE_OUT, _MOST_LEAVE_ONE_OUT = 256, 1024
 
 
 def n_held_out(n_rows: int) -> int:
-    """Largest number of random rows, of `n_rows`, that are held out."""
+    """Return the largest number of random rows, out of `n_rows`, that are held out."""
     return min(n_rows // _HELD_OUT_SHARE, CAPACITY)
 
 
 def n_extreme(n_rows: int) -> int:
-    """Largest number of rows, of `n_rows`, that count as extreme."""
+    """Return the largest number of rows, out of `n_rows`, that count as extreme."""
     return min(n_rows // _EXTREME_SHARE, EXTREME_CAPACITY)
 
 
 def n_leave_one_out(n_rows: int) -> int:
-    """Number of rows, of `n_rows`, for which leave-one-out predictions are formed."""
+    """Return the number of rows, out of `n_rows`, for which leave-one-out predictions are formed."""
     return min(n_rows, max(_LEAST_LEAVE_ONE_OUT, min(n_rows // _LEAVE_ONE_OUT_SHARE, _MOST_LEAVE_ONE_OUT)))
 
 
 @dataclass(frozen=True)
 class ValidationRows:
-    """Random rows and extreme rows of a stream, by whose errors the regularisation is chosen.
+    """Random rows and extreme rows of a stream. The regularisation is chosen by the errors on these rows.
 
-    The random rows are those with the smallest keys, except the extreme rows; they are held out of the sums while alpha
-    is chosen. The methods need the samples of a complete pass over the stream.
+    The random rows are the rows with the smallest keys, without the extreme rows. Random rows are held out of the sums
+    while alpha is chosen. The methods need the samples of a complete pass over the stream.
 
     Attributes
     ----------
@@ -53,9 +54,9 @@ class ValidationRows:
     features : callable
         ``features(X, y, weights)`` gives the `FeatureRows` of rows, in memory.
     lazy_features : callable or None
-        As `features`, but features are recomputed for each product; None if all features are held in memory.
+        As `features`, but features are computed again for each product; None if all features are held in memory.
     wider_sample : Reservoir or None
-        The rows of `sample` and further ones, with the same keys.
+        A sample that contains the rows of `sample` and further rows; the keys are the same.
     """
 
     sample: Reservoir
@@ -66,32 +67,32 @@ class ValidationRows:
     wider_sample: Reservoir | None = None
 
     def random(self, *, lazy: bool = False) -> FeatureRows | None:
-        """The rows to hold out; None if there are fewer than two."""
+        """Return the rows to hold out; None if there are fewer than two."""
         rows = self._random()
         return self._features(rows, lazy) if len(rows.y) >= 2 else None
 
     def extreme(self, *, lazy: bool = False) -> FeatureRows | None:
-        """The extreme rows; None if there are none, or no rows to hold out."""
+        """Return the extreme rows; None without extreme rows, and if fewer than two rows are to be held out."""
         rows, _ = self.extremes.first(n_extreme(self.n_rows))
         return self._features(rows, lazy) if len(rows.y) and len(self._random().y) >= 2 else None
 
     @property
     def largest_key(self) -> float:
-        """The largest key of a held-out row: a pass that skips rows with keys up to it contains no held-out row."""
+        """A key that no held-out row exceeds: a pass that skips rows with keys up to it contains no held-out row."""
         return float(self._small_keys()[-1])
 
     def extreme_with_small_keys(self) -> FeatureRows | None:
-        """Extreme rows with keys up to `largest_key`, which such a pass also skips; None if there are none."""
+        """Return the extreme rows with keys up to `largest_key`, which such a pass also skips; None without any."""
         small = np.intersect1d(self._extreme_keys(), self._small_keys())
         rows = self.sample.rows(np.flatnonzero(np.isin(self.sample.keys, small)))
         return self.features(*rows) if len(rows.y) else None
 
     def leave_one_out(self) -> FeatureRows:
-        """Random rows, which may include extreme ones, for which leave-one-out predictions are formed."""
+        """Return random rows for leave-one-out predictions; they may include extreme rows."""
         return self.features(*self.sample.first(n_leave_one_out(self.n_rows)))
 
     def training_sample(self, n_wanted: int) -> FeatureRows:
-        """`n_wanted` random rows of `wider_sample` that are neither held out nor extreme."""
+        """Return at most `n_wanted` random rows of `wider_sample` that are neither held out nor extreme."""
         assert self.wider_sample is not None
         small = self._small_keys()
         skipped = np.concatenate([small, self._extreme_keys()])

@@ -1,4 +1,4 @@
-"""How many trials a search makes."""
+"""Number and size of the trials of a search, by effort."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Effort:
-    """How many trials a search makes, and how large they are.
+    """Number and size of the trials of a search.
 
     Attributes
     ----------
     n_components, n_rows : tuple of int
-        Width of the maps and number of rows at each rung, of which there are one or three.
+        For each rung, the width of the maps and the number of rows; there are one or three rungs.
     survivors : int
-        Candidates that go on to the second rung.
+        Number of candidates that go on to the second rung.
     rounds : int
-        Most rounds of the metric at a rung.
+        Maximum number of rounds in which the metric is learned at a rung.
     deciding_width : int or None
-        Width of the maps that compare the kinds of metric at the end; None leaves the comparison out.
+        Width of the maps on which the kinds of metric are compared at the end; None skips this comparison.
     combines : bool
         Whether sums and products of kernels are tried.
     steps, starts : int
-        Most steps and starts of the fit of a spectral mixture.
+        Maximum number of steps, and number of starts, of the fit of a spectral mixture.
     """
 
     n_components: tuple[int, ...]

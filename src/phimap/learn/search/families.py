@@ -1,4 +1,4 @@
-"""The kernels among which a search chooses, what may be learned of each, and the scale of their widths."""
+"""The families of kernels that a search compares: their metrics, their feature maps and their length scales."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phimap.kernels import NTK, Additive, Gaussian, Kernel, Laplacian, Matern, S
 from phimap.ops import single_threaded_blas
 from phimap.random_map import RandomMap
 
-# Relative rounding of sums of half a million weights.
+# Relative rounding error of a sum of half a million weights.
 _ROUNDING = 1e-12
 
 
@@ -23,8 +23,8 @@ def median_length_scale(
 ) -> float:
     """The median of the kernel's distance between distinct rows of `subset` (n, d), dense or CSR.
 
-    It is 1 if all rows are equal. Without a kernel the distance is Euclidean. A row of weight w counts like w equal
-    rows, whose distances to each other are left out.
+    The result is 1 if all rows are equal. Without a kernel the distance is Euclidean. A row of weight w counts like w
+    equal rows, whose distances to each other are left out.
     """
     kernel = Gaussian() if kernel is None else kernel
     with single_threaded_blas():
@@ -37,7 +37,7 @@ def median_length_scale(
 
 
 def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
-    """The weighted median of `values`: the mean of the two middle ones if half of the weight ends exactly at one."""
+    """The weighted median of `values`. If exactly half of the weight lies below a gap, it is the middle of the gap."""
     order = np.argsort(values, kind="stable")
     values, passed = values[order], np.cumsum(weights[order])
     half = passed[-1] / 2
@@ -45,43 +45,43 @@ def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
     return float((values[low] + values[min(high, values.size - 1)]) / 2)
 
 
-#: With fewer columns an additive kernel is not tried: an isotropic one suffices.
+#: Least number of columns for which an additive kernel is tried. With fewer columns an isotropic kernel suffices.
 LEAST_COLUMNS_OF_ADDITIVE = 6
-#: Returns the unfitted map for a kernel, a width, a seed and a number of threads.
+#: A function that returns the unfitted map for a kernel, a width, a seed and a number of threads.
 MapMaker = Callable[[Kernel, int, Any, int | None], RandomMap]
 
 
 def random_features(kernel: Kernel, n_components: int, random_state: Any, n_jobs: int | None) -> RandomMap:
-    """The random features that the registry has for a kernel."""
+    """The unfitted random-features map that the registry has for a kernel."""
     return map_of_kernel(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
 
 
 def landmarks(kernel: Kernel, n_components: int, random_state: Any, n_jobs: int | None) -> RandomMap:
-    """Nystroem features with random landmarks."""
+    """The unfitted map to Nystroem features with random landmarks."""
     return NystroemFeatures(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
 
 
 @dataclass(frozen=True)
 class KernelFamily:
-    """Kernels of one form, which differ in their length scale.
+    """Kernels of one form that differ in their length scale.
 
     Attributes
     ----------
     name : str
     make : callable
-        Returns the kernel for a length scale, or for None if the length scale is not searched.
+        Returns the kernel for a length scale. The length scale is None if it is not searched.
     has_width : bool
-        Whether the kernel has a length scale to choose.
+        Whether the kernel has a length scale that can be chosen.
     metrics : tuple of str
         Kinds of metric that may be learned: ``"diagonal"``, ``"full"``.
     features : MapMaker
     next : KernelFamily or None
-        The family that uses a metric learned with this one; None is this family.
+        The family that uses a metric learned with this family; None means this family.
     fixed : bool
         Whether the length scale stays at the median distance.
     siblings : tuple of tuples of KernelFamily
-        Families with the same distance that are tried once the metric is learned. Each tuple is a ladder, whose steps
-        are tried in order while the error falls.
+        Families with the same distance, to be tried once the metric is learned. Each tuple is a ladder of families,
+        which are tried in order while the error falls.
     """
 
     name: str
@@ -94,7 +94,7 @@ class KernelFamily:
     siblings: tuple[tuple[KernelFamily, ...], ...] = ()
 
     def unit(self) -> StationaryKernel | None:
-        """The kernel of length scale 1, for the median of its distances; None for a kernel without a length scale."""
+        """The kernel of length scale 1, by which distances are measured; None for a kernel without a length scale."""
         kernel = self.make(1.0) if self.has_width else None
         return kernel if isinstance(kernel, StationaryKernel) else None
 
@@ -105,7 +105,7 @@ def laplacian(metrics: tuple[str, ...]) -> KernelFamily:
 
 
 def radial(nu: float, metrics: tuple[str, ...], **others: Any) -> KernelFamily:
-    """The family of Matern kernels of smoothness `nu`; infinity gives the Gaussian kernels."""
+    """The family of Matern kernels of smoothness `nu`; for infinity these are the Gaussian kernels."""
     name = "gaussian" if np.isinf(nu) else f"matern-{round(2 * nu)}/2"
     return KernelFamily(
         name, lambda width: Matern(nu=nu, length_scale=width or 1.0), True, metrics, landmarks, **others
@@ -113,12 +113,12 @@ def radial(nu: float, metrics: tuple[str, ...], **others: Any) -> KernelFamily:
 
 
 def combination(one: KernelFamily, other: KernelFamily, sign: str, kernel: Kernel) -> KernelFamily:
-    """The family of one `kernel`, the sum or product (`sign`) of kernels of two families."""
+    """The family of a single `kernel`, which is the sum or product (`sign`) of kernels of two families."""
     return KernelFamily(f"{one.name} {sign} {other.name}", lambda _: kernel, False, (), one.features)
 
 
 def partners() -> list[KernelFamily]:
-    """Families whose sums and products with the best kernel are tried: Laplacian, Matern 1/2, Gaussian."""
+    """The families whose kernels are added to or multiplied by the best kernel: Laplacian, Matern 1/2, Gaussian."""
     return [laplacian(()), radial(0.5, ()), radial(np.inf, ())]
 
 

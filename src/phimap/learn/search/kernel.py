@@ -1,4 +1,4 @@
-"""From what a user asks for, a name or a kernel, to the families that are searched."""
+"""The families to search, given the kernel, the name of a kernel or the map that a user asks for."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from phimap.learn.search.mixture import MIXTURE
 from phimap.ops import Array
 from phimap.random_map import FIT_ROWS, RandomMap
 
-#: Names in other libraries.
+#: Names of kernels in other libraries, and our names for them.
 ALIASES = {
     "arc-cosine": "arccosine",
     "arc_cosine": "arccosine",
@@ -46,7 +46,7 @@ ALIASES = {
 
 
 def kernel_name(text: str, known: Iterable[str], parameter: str = "`kernel`") -> str:
-    """The name of the kernel that `text` names, directly or by an alias.
+    """Return the name of the kernel that `text` names, directly or by an alias.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def kernel_name(text: str, known: Iterable[str], parameter: str = "`kernel`") ->
     raise ValueError(f"{parameter} must be one of {listed}{more}, got {text!r}.{guess}")
 
 
-#: Kernels by their names in learners and commands; the first group has a length scale.
+#: Kernels by their names in learners and commands. Those of the first dictionary have a length scale.
 STATIONARY: dict[str, Callable[..., StationaryKernel]] = {
     "gaussian": Gaussian,
     "laplacian": Laplacian,
@@ -76,20 +76,20 @@ OTHERS: dict[str, Callable[[], Kernel]] = {
     "nngp": lambda: NNGP(depth=1),
     "ntk": lambda: NTK(depth=1),
     "polynomial": lambda: Polynomial(degree=3),
-    # Listed for its name: `fitted_mixture` makes the kernel.
+    # Only its name is used: `fitted_mixture` makes the kernel.
     MIXTURE: SpectralMixture,
 }
 
-#: Values of `metric` of a learner, besides None.
+#: Values other than None that the parameter `metric` of a learner can take.
 METRICS = ("auto", "diagonal", "full")
-# With more columns, `metric="auto"` learns none.
+# Largest number of columns for which `metric="auto"` learns a metric, first for dense rows, then for CSR rows.
 _MOST_COLUMNS = 2000
 _MOST_COLUMNS_OF_CSR = 1000
 
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """The kernel that a user asks for; its fields are checked when it is made.
+    """The kernel that a user asks for, in fields that are checked when the object is made.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class KernelSpec:
 
     @classmethod
     def of(cls, kernel: Any, length_scale: Any, metric: Any) -> KernelSpec:
-        """The kernel that the parameters of a learner ask for; an alias becomes the name that it stands for."""
+        """Return the kernel that the parameters of a learner ask for. An alias is replaced by the kernel's name."""
         if isinstance(kernel, str):
             kernel = kernel_name(kernel, ("auto", *STATIONARY, *OTHERS))
         return cls(kernel, length_scale, None if is_none(metric) else metric)
@@ -149,16 +149,17 @@ class KernelSpec:
         )
 
     def may_search(self) -> bool:
-        """Whether the fit may search, depending on the data."""
+        """Whether the fit may search. Whether it does depends on the data."""
         if self.fits_mixture or self.name == "auto":
             return True
         learns_metric = self.metric is not None and (self.name is not None or self.metric != "auto")
         return learns_metric or (self.name in STATIONARY and self.length_scale == "auto")
 
     def metrics(self, n_features: int, *, sparse: bool, image: bool) -> tuple[str, ...]:
-        """Kinds of metric to learn on data of this form.
+        """Kinds of metric to learn on data of this form; an empty tuple if no metric is to be learned.
 
-        ``"auto"`` learns them for a kernel given by name, and none for a Kernel or a map.
+        ``"auto"`` learns a metric for a kernel given by name. It learns none for a Kernel or a map, for images, or for
+        more columns than a maximum.
         """
         if self.metric is None or self.fits_mixture:
             return ()
@@ -170,14 +171,14 @@ class KernelSpec:
         return ("diagonal",) if sparse else ("diagonal", "full")
 
     def families(self, metrics: tuple[str, ...], n_features: int, *, sparse: bool) -> list[KernelFamily]:
-        """The families to search: one, unless the kernel is ``"auto"``."""
+        """The families to search. There is one family unless the kernel is ``"auto"``."""
         kernel, scale = self.kernel, self.length_scale
         if self.fits_mixture and sparse:
             raise ValueError(f"`kernel`='{MIXTURE}' needs dense rows, got sparse ones. Use X.toarray(), or 'gaussian'.")
         if self.name == "auto":
             if not sparse:
                 return default_families(metrics, n_features)
-            # Its random features need time only for the entries of CSR rows.
+            # Random features of this kernel take time only for the stored entries of CSR rows.
             return [KernelFamily("gaussian", Gaussian, True, metrics, random_features)]
         if self.name in STATIONARY:
             make = STATIONARY[self.name]
@@ -191,7 +192,7 @@ class KernelSpec:
         return [KernelFamily(self.name or repr(kernel), lambda _: chosen, False, metrics, random_features)]
 
     def rows_to_fit(self, n_components: Any) -> int:
-        """Number of rows that the fit of the map can use."""
+        """Number of rows that the fit of the map can make use of."""
         kernel, given = self.kernel, isinstance(n_components, Integral)
         if self.name == "auto" and given:
             return max(FIT_ROWS, int(n_components))
@@ -210,7 +211,7 @@ def choose_map(
     n_jobs: int | None,
     weights: np.ndarray | None = None,
 ) -> RandomMap:
-    """An unfitted feature map for a kernel, without a search: a length scale to choose is the median distance.
+    """Return an unfitted map for a kernel without a search. A length scale to be chosen is the median distance.
 
     Parameters
     ----------
@@ -219,7 +220,7 @@ def choose_map(
     n_components : int
     length_scale : float, "auto" or "median"
     subset : ndarray or CSR matrix of shape (n_subset, n_features)
-        Rows for the median distance.
+        Rows whose median distance is used.
     random_state, n_jobs
         Parameters of the map.
     weights : ndarray of shape (n_subset,), optional
@@ -245,13 +246,13 @@ def choose_map(
 
 
 def median_kernel(family: KernelFamily, rows: Array, weights: np.ndarray | None) -> Kernel:
-    """The kernel of a family with the median distance between `rows` (n, d) as length scale, if it has one."""
+    """The kernel of a family. Its length scale, if it has one, is the median distance between `rows` (n, d)."""
     unit = family.unit()
     return family.make(None if unit is None else median_length_scale(rows, unit, weights))
 
 
 def _with_width_and_seed(feature_map: RandomMap) -> Callable[..., RandomMap]:
-    """A function that copies a map and sets its width, seed and threads, if it has these parameters."""
+    """Return a function that copies a map and sets its width, seed and threads, if it has these parameters."""
 
     def make(_: Kernel, n_components: int, random_state: Any, n_jobs: int | None) -> RandomMap:
         parameters = feature_map.get_params()
@@ -271,14 +272,14 @@ def map_of_family(
     random_state: Any,
     n_jobs: int | None,
 ) -> RandomMap:
-    """The unfitted map of a kernel at the width of the model.
+    """Return the unfitted map of a kernel, with the width of the model.
 
     Parameters
     ----------
     n_rows : int or None
-        Number of training rows; None if more may follow, which takes random features. If there are at most
-        `n_components` rows, every row becomes a landmark, which reproduces the kernel exactly; a neural tangent kernel
-        gets landmarks only then.
+        Number of training rows. None means that more rows may follow; the map is then one of random features. If there
+        are at most `n_components` rows, every row becomes a landmark, which reproduces the kernel exactly. A neural
+        tangent kernel gets landmarks only in this case.
     """
     few = n_rows is not None and n_rows <= n_components
     if few and (isinstance(kernel, NTK) or family.features is landmarks):

@@ -1,4 +1,4 @@
-"""The record of a search: one entry a trial."""
+"""The record of a search, with one entry for each trial."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class SearchLog(Record):
     Attributes
     ----------
     kernels : tuple of str
-        Name of the kernel's family.
+        Names of the kernels' families.
     metrics : tuple of str
         ``"none"``, ``"diagonal"`` or ``"full"``.
     rounds : ndarray of int, shape (n_trials,)
-        How often the metric had been learned anew.
+        Number of times that the metric had been learned.
     length_scales : ndarray of shape (n_trials,)
         NaN for a kernel without a width.
     n_components, n_rows : ndarray of int, shape (n_trials,)
-        Width of the map, and rows of the sample.
+        Width of the map, and number of rows of the sample.
     errors : ndarray of shape (n_trials,)
         Mean squared held-out error, divided by the variance of the targets.
     """
@@ -57,12 +57,12 @@ class TrialEntry(NamedTuple):
 
 @dataclass
 class TrialLog:
-    """The trials of a search that is under way."""
+    """The trials so far of a search."""
 
     entries: list[TrialEntry] = field(default_factory=list)
 
     def record(self) -> SearchLog:
-        """The trials so far, of which there is at least one."""
+        """Return the trials so far, of which there must be at least one."""
         kernels, metrics, *numbers = zip(*self.entries, strict=True)
         rounds, scales, widths, rows, errors = map(np.array, numbers)
         return SearchLog(kernels, metrics, rounds, scales, widths, rows, errors)

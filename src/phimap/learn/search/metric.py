@@ -1,4 +1,4 @@
-"""Metrics that are learned: the average outer product of the gradients of a fitted model."""
+"""Learned metrics: the average outer product of the gradients of a fitted model."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from phimap.learn.search.trial import FoldFit, rooted
 from phimap.ops import Array, ops_for
 from phimap.random_map import MapRecord
 
-# Half the step, for standardised rows. A smaller one would miss the jumps of maps that have them.
+# Half the step of a central difference, for standardised rows. A smaller step would miss the jumps of maps that have
+# jumps.
 _STEP = 1e-3
-# Floats of features in memory at a time.
+# Maximum number of feature values in memory at a time.
 _MOST_FLOATS = 2**22
 
 
 def gradients(record: MapRecord, X: np.ndarray, coefs: np.ndarray) -> np.ndarray:
     """Gradients (n, d, t) of ``phi(x)^T coefs`` at rows `X` (n, d), in float64.
 
-    The map computes them if it can; otherwise they are central differences.
+    The map computes the gradients if it can. Otherwise they are central differences.
 
     Parameters
     ----------
@@ -34,7 +35,7 @@ def gradients(record: MapRecord, X: np.ndarray, coefs: np.ndarray) -> np.ndarray
 
     Notes
     -----
-    At a kink, which the Laplacian kernel has at every landmark, the result is the mean of both slopes.
+    At a kink the result is the mean of both slopes. The Laplacian kernel has a kink at every landmark.
 
     **Error.** Differences: about 2e-7 of the third derivative, and 1e-13 of the size of the function.
 
@@ -61,15 +62,17 @@ def _differences(record: MapRecord, X: np.ndarray, coefs: np.ndarray) -> np.ndar
     return result
 
 
-# Most and fewest rows for the gradients, and the largest product of rows, columns and features.
+# Maximum and minimum number of rows for the gradients, and maximum of the product of the numbers of rows, columns and
+# features.
 _ROWS = 2000
 _LEAST_ROWS = 100
 _PRODUCTS = 2**27
-# For differences: most rows, and the largest product of rows and columns, each of which takes two outputs of the map.
+# For differences, maximum number of rows, and maximum of the product of the numbers of rows and columns. Each row takes
+# two outputs of the map for each column.
 _ROWS_OF_DIFFERENCES, _DIFFERENCES = 600, 10_000
-# Eigenvalues of a metric are at least this share of the largest, so that every direction keeps some weight.
+# Least eigenvalue of a metric as a share of the largest, so that every direction keeps some weight.
 _FLOOR = 1e-6
-#: Most columns of a full metric of full rank; with more columns its rank is `_RANK`.
+#: Maximum number of columns for which a full metric has full rank. With more columns its rank is `_RANK`.
 MOST_COLUMNS_OF_FULL = 500
 _RANK = 100
 
@@ -80,9 +83,9 @@ def gradient_factor(fit: FoldFit, X: Array, root: np.ndarray | None) -> np.ndarr
     Parameters
     ----------
     fit : FoldFit
-        Fit on rows times `root`.
+        Fit to rows multiplied by `root`.
     X : ndarray or CSR matrix of shape (n, d)
-        Rows before the root, of which the first are used.
+        Rows not yet multiplied by `root`. The first of them are used.
     root : ndarray of shape (d,) or (d, k), or None
 
     Returns
@@ -110,14 +113,14 @@ def gradient_factor(fit: FoldFit, X: Array, root: np.ndarray | None) -> np.ndarr
 
 
 def metric_of(root: np.ndarray | None, n_features: int) -> np.ndarray:
-    """The metric of a root: weights (d,) of the columns, or a matrix (d, d); ones if `root` is None."""
+    """The metric with this root: weights (d,) of the columns, or a matrix (d, d); ones if `root` is None."""
     if root is None:
         return np.ones(n_features)
     return np.square(root) if root.ndim == 1 else root @ root.T
 
 
 def inverse_root(metric: np.ndarray) -> np.ndarray | None:
-    """The inverse of the root of a metric (d,) or (d, d), as factors or a matrix.
+    """The inverse of the root of a metric (d,) or (d, d): factors of the columns, or a matrix.
 
     None for the identity, and for a metric of low rank, which has no inverse.
     """
@@ -130,7 +133,7 @@ def inverse_root(metric: np.ndarray) -> np.ndarray | None:
 
 
 def root_of(factor: np.ndarray, kind: str, exponent: float = 1.0) -> np.ndarray:
-    """Root of a power of the metric ``F^T F`` of a factor (r, d), scaled to eigenvalues of mean 1.
+    """Root of a power of the metric ``F^T F``, given the factor F (r, d). The power is scaled to eigenvalues of mean 1.
 
     Parameters
     ----------
@@ -138,7 +141,7 @@ def root_of(factor: np.ndarray, kind: str, exponent: float = 1.0) -> np.ndarray:
     kind : {"diagonal", "full"}
         A full metric of more than 500 columns keeps its leading 100 directions.
     exponent : float
-        Power of the metric; below 1 the metric is closer to the identity.
+        Power to which the metric is raised. Below 1 the result is closer to the identity.
 
     Returns
     -------
@@ -155,18 +158,18 @@ def root_of(factor: np.ndarray, kind: str, exponent: float = 1.0) -> np.ndarray:
 
 
 def tied(factor: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    """The diagonal metric of a factor (r, d), averaged over the groups `parts` (d,) of columns; a factor (1, d)."""
+    """Average the diagonal metric of a factor (r, d) over groups `parts` (d,) of columns; return a factor (1, d)."""
     means = np.bincount(parts, np.square(factor).sum(axis=0)) / np.bincount(parts)
     return np.sqrt(means[parts])[None]
 
 
 def tempered_root(root: np.ndarray, exponent: float) -> np.ndarray:
-    """Root of a power of a metric, from the root (d,) or (d, k) of the metric."""
+    """Root of a power of a metric, given the root (d,) or (d, k) of the metric."""
     return root_of(root[None], "diagonal", exponent) if root.ndim == 1 else root_of(root.T, "full", exponent)
 
 
 def mean_root(roots: Sequence[np.ndarray]) -> np.ndarray:
-    """Root of the mean of several metrics, from their roots of shape (d,) or (d, k)."""
+    """Root of the mean of several metrics, given their roots (d,) or (d, k)."""
     if len(roots) == 1:
         return roots[0]
     if roots[0].ndim == 1:
@@ -175,7 +178,7 @@ def mean_root(roots: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _scaled(values: np.ndarray, exponent: float) -> np.ndarray:
-    """A power of the eigenvalues, raised to `_FLOOR` of the largest before, with mean 1."""
+    """Raise eigenvalues to at least `_FLOOR` of the largest, then to a power, and scale them to mean 1."""
     largest = values.max(initial=0.0)
     if not largest > 0:
         return np.ones_like(values)

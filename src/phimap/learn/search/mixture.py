@@ -1,4 +1,4 @@
-"""A spectral mixture that is fitted to the targets of a sample."""
+"""A spectral mixture kernel that is fitted to the targets of a sample."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import TOLERANCE, SearchResult, with_random_features
 from phimap.ops import to_host
 
-#: The name of the kernel.
+#: Name of the kernel.
 MIXTURE = "spectral-mixture"
 
 
@@ -25,7 +25,8 @@ def fitted_mixture(sample: SearchSample, effort: Effort, *, seed: int, n_jobs: i
     sample : SearchSample
         Standardised dense rows in random order.
     effort : Effort
-        Its first rung gives the rows of the fit; its last rung compares landmarks with random features.
+        Its first rung gives the number of rows of the fit. At its last rung landmarks are compared with random
+        features.
     seed : int
     n_jobs : int or None
         Changes no bit.
@@ -33,14 +34,14 @@ def fitted_mixture(sample: SearchSample, effort: Effort, *, seed: int, n_jobs: i
     Returns
     -------
     SearchResult
-        Without a metric, since a mixture has a scale for each column.
+        The result, which has no metric because a mixture has a scale for each column.
 
     Notes
     -----
-    **Cost.** That of `SpectralMixture.fitted` on the rows of the first rung, and two trials at the last.
+    **Cost.** The cost of `SpectralMixture.fitted` on the rows of the first rung, and of two trials at the last rung.
     """
     X = np.asarray(to_host(sample.X), dtype=np.float64)
-    # Weights of rows and of their classes have any scale; only their ratios matter.
+    # Only ratios of the weights matter: the weights of rows and of their classes can have any scale.
     weights = sample.weights / sample.weights.mean()
     first = slice(0, effort.n_rows[0])
     kernel = SpectralMixture.fitted(

@@ -1,4 +1,4 @@
-"""One rung of a search: kernels with their metrics, compared on the same rows with maps of the same width."""
+"""One rung of a search, which compares kernels with their metrics on the same rows and with maps of the same width."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.trial import FIRST_ALPHA, TrialResult, rooted, run_trial
 from phimap.ops import run_tasks
 
-# Length scales are the median distance times a power of this.
+# Base of the length scales, which are the median distance times a power of it.
 _STEP = 2.0
-#: Powers that are tried first.
+#: Exponents of the length scales that are tried first.
 FIRST_POWERS = (-1, 0, 1)
-# The largest power, to either side.
+# Largest absolute value of the exponent of a length scale.
 _MOST_POWER = 6
-#: A further round of the metric, or a further step of the width, follows if the error fell by this share.
+#: Share by which the error must fall if a further round of the metric, or a further step of the width, is to follow.
 GAIN = 0.01
-# In a sum of two kernels the second one may be wider by this power.
+# Amount by which the exponent of the second kernel of a sum may exceed that of the first kernel.
 _WIDER = 2
-#: Exponent that takes a metric closer to the identity.
+#: Power to which a metric is raised to bring it closer to the identity.
 TEMPERED = 0.5
-# Rows for the median distance.
+# Number of rows from which the median distance is computed.
 _MEDIAN_ROWS = 500
 
 
 @dataclass(frozen=True)
 class KernelCandidate:
-    """A kernel with its metric, and its held-out error.
+    """A kernel, its metric, and its held-out error.
 
     Attributes
     ----------
     family : KernelFamily
     metric : {"none", "diagonal", "full"}
-        Kind of metric that is learned from here.
+        Kind of metric that further rounds learn.
     round : int
-        How often the metric has been learned anew; 0 is the identity.
+        Number of times that the metric has been learned; 0 means that it is the identity.
     power : int
-        The length scale is the median distance times 2 to this power.
+        Exponent p of the length scale, which is the median distance times 2^p.
     length_scale : float or None
-        None for a kernel without one.
+        The length scale; None for a kernel that has none.
     roots : tuple of ndarray or None
         Root of the metric in each fold.
     exponent : float
-        Power of every metric that is learned from here.
+        Power to which each metric learned in further rounds is raised.
     alpha : int
         Index of the best regularisation in the last trial.
     result : TrialResult or None
-        None before the trial.
+        The result of the trial; None before the trial.
     """
 
     family: KernelFamily
@@ -67,12 +67,12 @@ class KernelCandidate:
 
     @classmethod
     def start(cls, family: KernelFamily, rung: Rung) -> KernelCandidate:
-        """The kernel of a family without a metric, before its trial."""
+        """Create the candidate of a family without a metric, before its trial."""
         return cls(family, "none", 0, 0, None, (None,) * len(rung.sample.folds()))
 
     @property
     def root(self) -> np.ndarray | None:
-        """Root of the mean metric over folds."""
+        """Root of the mean of the metrics of all folds."""
         roots = [root for root in self.roots if root is not None]
         return mean_root(roots) if roots else None
 
@@ -82,16 +82,16 @@ class KernelCandidate:
         return np.inf if self.result is None else self.result.error
 
     def with_mean_metric(self) -> KernelCandidate:
-        """The candidate before a trial, with its mean metric in every fold."""
+        """Return the candidate before a trial, with the mean metric in every fold."""
         return replace(self, roots=(self.root,) * len(self.roots), result=None)
 
     def of_family(self, family: KernelFamily) -> KernelCandidate:
-        """The candidate before a trial, with the kernel of another family."""
+        """Return the candidate before a trial, with the kernel of another family."""
         return replace(self, family=family, result=None)
 
 
 def least_error(candidates: Sequence[KernelCandidate]) -> KernelCandidate:
-    """The candidate of least error; the first of equal ones."""
+    """The candidate of least error; the first one if several have the same error."""
     return min(candidates, key=lambda candidate: candidate.error)
 
 
@@ -117,7 +117,7 @@ class Rung:
     log: TrialLog
 
     def evaluate(self, candidates: Sequence[KernelCandidate]) -> list[KernelCandidate]:
-        """Candidates with the results of their trials, which run in parallel."""
+        """Run the trials of candidates in parallel, and return the candidates with their results."""
 
         def run(candidate: KernelCandidate) -> KernelCandidate:
             width = min(self.n_components, self.sample.n_learned)
@@ -140,7 +140,7 @@ class Rung:
         return done
 
     def at_widths(self, candidate: KernelCandidate, powers: Sequence[int]) -> list[KernelCandidate]:
-        """Trials of a kernel at several length scales; one trial if its length scale is fixed or missing."""
+        """Run trials of a kernel at several length scales, or one trial if its length scale is fixed or missing."""
         return self.evaluate(self._at_scales(candidate, powers))
 
     def _at_scales(self, candidate: KernelCandidate, powers: Sequence[int]) -> list[KernelCandidate]:
@@ -153,11 +153,11 @@ class Rung:
         return [replace(candidate, power=power, length_scale=median * _STEP**power) for power in powers]
 
     def best_width(self, candidate: KernelCandidate, powers: Sequence[int]) -> KernelCandidate:
-        """The best length scale: `powers` are tried, then the neighbours of the best while the error falls."""
+        """Find the best length scale: try `powers`, then neighbours of the best one while the error falls."""
         return self.climb(self.at_widths(candidate, powers))
 
     def climb(self, candidates: Sequence[KernelCandidate]) -> KernelCandidate:
-        """The best length scale: from trials at several, the neighbours of the best are tried while the error falls."""
+        """Find the best length scale, given trials at several: try neighbours of the best one while the error falls."""
         tried, best = {candidate.power for candidate in candidates}, least_error(candidates)
         while best.family.has_width and not best.family.fixed:
             beside = [p for p in (best.power - 1, best.power + 1) if p not in tried and abs(p) <= _MOST_POWER]
@@ -171,11 +171,11 @@ class Rung:
         return best
 
     def learn_metrics(self, start: KernelCandidate, rounds: int) -> list[KernelCandidate]:
-        """From a kernel without a metric, the best candidate with each kind of metric that its family may learn."""
+        """Return the best candidate with each kind of metric that the family may learn, starting without a metric."""
         return [self.learn_metric(replace(start, metric=kind), rounds) for kind in start.family.metrics]
 
     def learn_metric(self, candidate: KernelCandidate, rounds: int) -> KernelCandidate:
-        """Learn the metric anew, round by round while the error falls; the best of all rounds."""
+        """Learn the metric anew, round after round, while the error falls. Return the best candidate of all rounds."""
         best = current = candidate
         for _ in range(rounds):
             family = current.family.next or current.family
@@ -187,7 +187,7 @@ class Rung:
             elif current.round == 0:
                 current = self.best_width(moved, (current.power - 1, current.power))
             else:
-                # The width, in units of the median distance, hardly moves after the first metric.
+                # After the first metric, the best width in units of the median distance hardly changes.
                 current = self.at_widths(moved, (current.power,))[0]
             gained = current.error <= (1 - GAIN) * best.error
             best = least_error([best, current])
@@ -196,7 +196,7 @@ class Rung:
         return best
 
     def _roots_from_gradients(self, candidate: KernelCandidate) -> tuple[np.ndarray, ...]:
-        """Roots of the metric in each fold: the mean outer product of the gradients of that fold's fit."""
+        """The root of each fold's metric, which is the mean outer product of the gradients of the fold's fit."""
         assert candidate.result is not None
 
         def root(fold: tuple) -> np.ndarray:
@@ -210,9 +210,9 @@ class Rung:
         return tuple(run_tasks(root, list(folds), self.n_jobs))
 
     def tempered(self, candidate: KernelCandidate, rounds: int) -> KernelCandidate:
-        """The candidate, or a better one that starts from a metric closer to the identity.
+        """Return the candidate, or a better one that starts from a metric closer to the identity.
 
-        A direction of almost no weight has almost no gradient, so that further rounds do not restore it.
+        A direction of almost no weight has almost no gradient, so further rounds cannot restore this weight.
         """
         roots = tuple(tempered_root(root, TEMPERED) for root in candidate.roots if root is not None)
         moved = replace(candidate, roots=roots, exponent=TEMPERED, result=None)
@@ -221,7 +221,11 @@ class Rung:
         return self.learn_metric(moved, rounds) if moved.error <= (1 - GAIN) * candidate.error else candidate
 
     def best_sibling(self, candidate: KernelCandidate) -> KernelCandidate:
-        """The best of a kernel and its siblings; of each ladder the steps are tried while the error falls."""
+        """Return the best of a kernel and its siblings.
+
+        The families of a ladder are tried in order while the error falls. Ladders are tried until one has lowered the
+        error.
+        """
         best = candidate
         for ladder in candidate.family.siblings:
             for family in ladder:
@@ -234,9 +238,10 @@ class Rung:
         return best
 
     def best_combination(self, candidate: KernelCandidate, partners: Sequence[KernelFamily]) -> KernelCandidate:
-        """The best of a kernel and its sums and products with kernels of other families, all with its metric.
+        """Return the best of a kernel and its sums and products with kernels of other families.
 
-        The partner in a sum has the same width or a larger one, for the part of the target that varies slowly.
+        All of them use the metric of the candidate. The partner in a sum has the same width, or a larger width for the
+        part of the target that varies slowly.
         """
         if candidate.family.unit() is None:
             return candidate

@@ -1,4 +1,4 @@
-"""The rows that a search learns and validates on, and their folds."""
+"""The rows on which a search learns and validates, and their folds."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 
 from phimap.ops import Array
 
-# Fewer rows are divided into folds, each of which is held out once; more rows have a single held-out part.
+# Least number of rows that have a single held-out part. Fewer rows are divided into folds, each of which is held out
+# once.
 _FEW_ROWS = 2000
 _FOLDS = 4
-# The single held-out part is one row in so many, up to a number of rows.
+# Inverse of the share of the rows in the single held-out part, whose number of rows is limited.
 _SHARE = 4
 _MOST_HELD_OUT = 4096
 
@@ -26,7 +27,7 @@ class SearchSample:
     Y : ndarray of shape (n, t)
     weights : ndarray of shape (n,)
     parts : ndarray of shape (d,) or None
-        Group of each column: the columns of a group share one weight in a diagonal metric. None: no groups.
+        Group of each column. The columns of a group share one weight in a diagonal metric. None means no groups.
     """
 
     X: Array
@@ -40,11 +41,11 @@ class SearchSample:
         return self.Y.shape[0]
 
     def first(self, n_rows: int) -> SearchSample:
-        """The first `n_rows` rows, a random sample of all."""
+        """The sample of the first `n_rows` rows, which are a random sample of all rows."""
         return SearchSample(self.X[:n_rows], self.Y[:n_rows], self.weights[:n_rows], self.parts)
 
     def folds(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Training rows and held-out rows: one such pair, or four if there are few rows."""
+        """Pairs of training rows and held-out rows: one pair, or four if there are few rows."""
         every = np.arange(self.n_rows)
         if self.n_rows >= _FEW_ROWS:
             held_out = min(self.n_rows // _SHARE, _MOST_HELD_OUT)
@@ -58,7 +59,7 @@ class SearchSample:
         return self.folds()[0][0].size
 
     def spread(self) -> float:
-        """Variance of the targets, weighted and summed over targets; 1 if they are constant."""
+        """Weighted variance of the targets, summed over targets; 1 if they are constant."""
         mean = np.average(self.Y, axis=0, weights=self.weights)
         spread = float(np.average(np.square(self.Y - mean).sum(axis=1), weights=self.weights))
         return spread if spread > 0 else 1.0

@@ -1,4 +1,4 @@
-"""The search for a kernel, its width and a metric, by held-out errors of small maps."""
+"""The search for a kernel, its width and its metric, by held-out errors of small maps."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from phimap.learn.search.log import SearchLog, TrialLog
 from phimap.learn.search.rung import FIRST_POWERS, GAIN, TEMPERED, KernelCandidate, Rung, least_error
 from phimap.learn.search.sample import SearchSample
 
-# A candidate whose error is more than this multiple of the least gets no metric.
+# Except at the first rung, the metric of a candidate is learned only if its error is at most this multiple of the least
+# error so far.
 _HOPELESS = 1.5
-# A larger error, as a share of the variance of the targets, means that a kernel explains next to nothing.
+# Error, as a share of the variance of the targets, above which a kernel explains next to nothing.
 _BLIND = 0.8
-# Candidates whose errors are at most this multiple of the least are compared again at the last rung.
+# A candidate is compared again at the last rung if its error is at most this multiple of the least error.
 _RIVAL = 1.1
-# The same for the best candidates of two kinds of metric and the comparison at the deciding width.
+# The best candidate of another kind of metric is compared at the deciding width if its error is at most this multiple
+# of the least error.
 _NEAR = 1.25
-#: Random features replace landmarks if their error is at most this multiple.
+#: Random features replace landmarks if their error is at most this multiple of the error of landmarks.
 TOLERANCE = 1.01
-# On fewer rows a metric would be fitted to noise.
+# Least number of rows on which a metric is learned. On fewer rows it would be fitted to noise.
 _LEAST_ROWS_OF_METRIC = 80
 
 
@@ -36,11 +38,11 @@ class SearchResult:
     ----------
     kernel : Kernel
     family : KernelFamily
-        Its `features` make the map of the kernel.
+        The family; its `features` make the map of the kernel.
     root : ndarray of shape (d,) or (d, k), or None
         Root of the metric.
     log : SearchLog or None
-        None where nothing was searched.
+        The trials; None if nothing was searched.
     """
 
     kernel: Kernel
@@ -82,14 +84,14 @@ def search(
 
     Notes
     -----
-    At the first rung every family chooses its width and learns each kind of metric. The best go on to the second rung,
-    with wider maps and more rows. The last rung compares the rivals of the best again, and kernels without a metric,
-    since small maps flatter a metric where targets change from row to row. The best is then improved: further rounds
-    of its metric, other widths, siblings, and a metric closer to the identity, see `Rung.tempered`. Its error is
-    compared with those of the other kinds of metric at the deciding width, because small maps cannot follow a fast
-    change and take it for noise. If the rows are few, the first rung is also the last.
+    At the first rung every family chooses its width and learns each kind of metric. The best candidates go on to the
+    second rung, with wider maps and more rows. The last rung compares the rivals of the best again. It also compares
+    kernels without a metric, because small maps flatter a metric if targets change from row to row. The best candidate
+    is then improved by further rounds of its metric, other widths, siblings, and a metric closer to the identity, see
+    `Rung.tempered`. At the deciding width its error is compared with those of the other kinds of metric, because small
+    maps cannot follow a fast change and take it for noise. If the rows are few, the first rung is also the last.
 
-    **Cost.** About 6 trials a candidate and rung, see `run_trial`.
+    **Cost.** About 6 trials for each candidate and rung, see `run_trial`.
     """
     sizes = list(zip(effort.n_components, effort.n_rows, strict=True))
     sizes = sizes[:1] if sample.n_rows <= effort.n_rows[0] else sizes
@@ -127,12 +129,12 @@ def search(
 
 
 def with_random_features(candidate: KernelCandidate) -> KernelCandidate:
-    """A candidate before its trial, with random features of its kernel."""
+    """Return a candidate before its trial, with random features of its kernel."""
     return candidate.of_family(replace(candidate.family, features=random_features))
 
 
 def _first_rung(family: KernelFamily, rung: Rung, rounds: int) -> list[KernelCandidate]:
-    """The kernel of a family at its best width without a metric, and with each kind of metric."""
+    """Return the candidates of a family at its best width: without a metric, and with each kind of metric."""
     start = rung.best_width(KernelCandidate.start(family, rung), FIRST_POWERS)
     return [start, *rung.learn_metrics(start, rounds)]
 
@@ -140,11 +142,11 @@ def _first_rung(family: KernelFamily, rung: Rung, rounds: int) -> list[KernelCan
 def _detour(
     family: KernelFamily, others: Sequence[KernelCandidate], rungs: Sequence[Rung], rounds: int
 ) -> tuple[list[KernelCandidate], list[KernelCandidate]]:
-    """The start of a family that learns a metric for another one, and the candidates with that metric.
+    """Return the start of a family that learns a metric for another family, and the candidates with this metric.
 
-    An additive kernel has as many terms as pairs of columns, of which small maps miss most: it starts at the last rung.
-    If the kernels of the `others` explain next to nothing, it starts with every row as a landmark; that error is not
-    comparable with those of smaller maps, so that the start is not a finalist.
+    An additive kernel has as many terms as there are pairs of columns. Small maps miss most of these terms, so its
+    family starts at the last rung. If the kernels of the `others` explain next to nothing, the family starts with every
+    row as a landmark. The error of this start is not comparable with those of smaller maps, so it is not a finalist.
     """
     first, middle, last = rungs[0], rungs[len(rungs) // 2], rungs[-1]
     if min((other.error for other in others), default=0.0) > _BLIND:
@@ -155,9 +157,10 @@ def _detour(
 
 
 def _start_with_every_landmark(family: KernelFamily, rung: Rung) -> KernelCandidate | None:
-    """The kernel of a family at its best width with every row as a landmark; None if it explains next to nothing.
+    """Return the start of a family with every row as a landmark; None if its kernel explains next to nothing.
 
-    Its metrics are tempered from the first round on: a sharp metric of the columns found first would hide the others.
+    The start has the best width. Its metrics are tempered from the first round on, because a sharp metric of the
+    columns found first would hide the other columns.
     """
     rung = replace(rung, n_components=rung.sample.n_learned)
     start = rung.at_widths(KernelCandidate.start(replace(family, features=landmarks), rung), (0,))[0]
@@ -165,14 +168,18 @@ def _start_with_every_landmark(family: KernelFamily, rung: Rung) -> KernelCandid
         return None
     start = rung.climb([start])
     assert start.result is not None
-    # Errors with so many landmarks are not comparable: infinite, so that the first learned metric replaces the start.
+    # Errors with so many landmarks are not comparable. The error is set to infinity, so that the first learned metric
+    # replaces the start.
     return replace(start, exponent=TEMPERED, result=replace(start.result, error=np.inf))
 
 
 def _second_rung(
     candidates: Sequence[KernelCandidate], others: Sequence[KernelCandidate], rung: Rung, effort: Effort
 ) -> list[KernelCandidate]:
-    """The best `candidates` learn their metric anew; the best of these and of `others`, with its rivals."""
+    """Let the best `candidates` learn their metric anew; return the rivals of the best among these and `others`.
+
+    If another width or a sibling improves the best candidate, the result includes this improvement.
+    """
     tried = list(others)
     for candidate in sorted(candidates, key=lambda one: one.error)[: effort.survivors]:
         again = rung.at_widths(candidate.with_mean_metric(), (candidate.power,))[0]
@@ -184,7 +191,7 @@ def _second_rung(
 
 
 def _rivals(candidates: Sequence[KernelCandidate]) -> list[KernelCandidate]:
-    """Candidates whose errors are near the least."""
+    """Return the candidates whose errors are near the least error."""
     least = least_error(candidates).error
     return [one for one in candidates if one.error <= _RIVAL * least]
 
@@ -192,7 +199,7 @@ def _rivals(candidates: Sequence[KernelCandidate]) -> list[KernelCandidate]:
 def _best_at_deciding_width(
     best: KernelCandidate, finalists: Sequence[KernelCandidate], rung: Rung, n_components: int
 ) -> KernelCandidate:
-    """The best candidate, or that with another kind of metric if its error is less with wider maps."""
+    """Return the best candidate, or one with another kind of metric if its error is less with wider maps."""
     worst_first = sorted(finalists, key=lambda one: -one.error)
     of_kind = {one.metric: one for one in worst_first if not one.family.next and one.metric != best.metric}
     near = [one for one in of_kind.values() if one.error <= _NEAR * best.error]
@@ -216,14 +223,15 @@ def best_scaling(
     n_jobs: int | None,
     log: TrialLog,
 ) -> int:
-    """Index of the sample, of the same rows in other scales, on which kernels without a metric have the least error.
+    """Choose among samples of the same rows in other scales; return the index of the sample with the least error.
 
     Parameters
     ----------
     families, effort, seed, n_jobs
         As in `search`.
     samples : sequence of SearchSample
-        The first is chosen unless another lowers the error by the share that a step of the search must gain.
+        Samples of the same rows. The first is chosen unless another sample lowers the error by the share that a step of
+        the search must gain. The errors are those of kernels without a metric.
     log : TrialLog
         Receives every trial.
     """
@@ -237,6 +245,6 @@ def best_scaling(
 
 
 def is_open(families: Sequence[KernelFamily]) -> bool:
-    """Whether anything remains to be chosen: a family, a metric or a width."""
+    """Whether anything is left to choose: a family, a metric or a width."""
     first = families[0]
     return len(families) > 1 or bool(first.metrics) or (first.has_width and not first.fixed)

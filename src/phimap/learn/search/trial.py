@@ -1,4 +1,4 @@
-"""A trial of a kernel: the held-out error of ridge regression on a small map of it."""
+"""A trial of a kernel: the held-out error of ridge regression on a small map of this kernel."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from phimap.learn.search.sample import SearchSample
 from phimap.ops import Array, ops_for, run_tasks, to_host
 from phimap.random_map import MapRecord, RandomMap
 
-# Rows of one task of the Gram matrix.
+# Number of rows that one task adds to the Gram matrix.
 _GRAM_ROWS = 2048
 # Regularisations, as multiples of the trace of the Gram matrix: from below the rounding of float32 products to where
 # all coefficients vanish.
 _ALPHAS = np.geomspace(1e-9, 1.0, 19)
-#: Index of the regularisation that is tried first.
+#: Index of the alpha that is tried first.
 FIRST_ALPHA = 6
 
 
@@ -29,7 +29,7 @@ class FoldFit:
     ----------
     record : MapRecord
     coefs : ndarray of shape (m, t)
-        At the regularisation that is best over all folds.
+        Coefficients at the regularisation that is best over all folds.
     """
 
     record: MapRecord
@@ -61,17 +61,17 @@ def run_trial(
     first_alpha: int = FIRST_ALPHA,
     n_jobs: int | None = None,
 ) -> TrialResult:
-    """Fit a map and ridge regression on the training rows of every fold; the error on the held-out rows.
+    """Fit a map and ridge regression to the training rows of every fold, and compute the error on the held-out rows.
 
     Parameters
     ----------
     make : callable
-        Returns the unfitted map, each time the same draw.
+        Returns the unfitted map, which is the same draw in each call.
     roots : sequence of ndarray or None
-        Root of the metric of each fold, which multiplies its rows.
+        For each fold, the root of the metric by which the rows are multiplied.
     sample : SearchSample
     first_alpha : int
-        Index of the regularisation where the search for the best starts.
+        Index of the regularisation at which the search for the best one starts.
     n_jobs : int or None
         Threads; changes no bit.
 
@@ -110,7 +110,7 @@ def run_trial(
 
 
 def descend(losses: Callable[[list[int]], list[float]], first: int, size: int) -> tuple[int, float]:
-    """Index of the least of `size` losses that lies downhill from `first`, and this loss."""
+    """Go downhill from index `first` among `size` losses; return the index of the least loss found, and this loss."""
     found: dict[int, float] = {}
     beside = [index for index in (first, first - 1, first + 1) if 0 <= index < size]
     while beside:
@@ -121,7 +121,7 @@ def descend(losses: Callable[[list[int]], list[float]], first: int, size: int) -
 
 
 def rooted(X: Array, root: np.ndarray | None) -> Array:
-    """Rows times the root of a metric: factors of the columns (d,), or a matrix (d, k)."""
+    """Rows multiplied by the root of a metric: factors of the columns (d,), or a matrix (d, k)."""
     if root is None:
         return X
     ops = ops_for(X)
@@ -131,7 +131,7 @@ def rooted(X: Array, root: np.ndarray | None) -> Array:
 
 
 class _RidgePath:
-    """Ridge regression on training rows for several alphas, and its error on held-out rows.
+    """Ridge regression on training rows for several alphas, and the errors on held-out rows.
 
     Parameters
     ----------
@@ -145,26 +145,26 @@ class _RidgePath:
         total = weights.sum()
         mean_z, self._mean_y = (weights @ Z / total).astype(Z.dtype), weights @ Y / total
         roots = np.sqrt(weights)[:, None]
-        # In place: nothing else uses these features.
+        # The features are centred in place, because nothing else uses them.
         centred = np.subtract(Z, mean_z, out=Z)
         centred *= roots.astype(Z.dtype)
         self._gram = _gram(centred, n_jobs)
         self._cross = (centred.T @ ((Y - self._mean_y) * roots).astype(Z.dtype)).astype(np.float64)
         trace = max(float(np.trace(self._gram)), np.finfo(np.float64).tiny)
-        # Smaller values drown in the rounding of the Gram matrix.
+        # Smaller alphas would be lost in the rounding errors of the Gram matrix.
         self._alphas = np.maximum(_ALPHAS, np.finfo(Z.dtype).eps) * trace
         self._held_out, self._mean_z = held_out, mean_z
         self.coefs: dict[int, np.ndarray] = {}
 
     def loss(self, index: int) -> float:
-        """Weighted sum of squared errors on the held-out rows, for the alpha of this index."""
+        """Weighted sum of the squared errors on the held-out rows, for the alpha with this index."""
         Z, Y, weights = self._held_out
         shifted = self._gram.copy()
         shifted[np.diag_indices_from(shifted)] += self._alphas[index]
         try:
             factor = linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
         except linalg.LinAlgError:
-            # Rounding left the Gram matrix with an eigenvalue below -alpha.
+            # Rounding has left the Gram matrix with an eigenvalue below -alpha.
             self.coefs[index] = np.zeros_like(self._cross)
             return np.inf
         coefs = self.coefs[index] = linalg.cho_solve(factor, self._cross, check_finite=False)
@@ -173,7 +173,7 @@ class _RidgePath:
 
 
 def _gram(Z: np.ndarray, n_jobs: int | None) -> np.ndarray:
-    """``Z^T Z`` (m, m) in float64, a sum over blocks of rows."""
+    """``Z^T Z`` (m, m) in float64, summed over blocks of rows."""
     starts = range(0, Z.shape[0], _GRAM_ROWS)
     blocks = run_tasks(lambda start: Z[start : start + _GRAM_ROWS].T @ Z[start : start + _GRAM_ROWS], starts, n_jobs)
     return sum(blocks[1:], start=blocks[0].astype(np.float64))

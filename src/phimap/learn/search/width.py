@@ -1,4 +1,4 @@
-"""The number of features, chosen by held-out errors within a byte budget."""
+"""The choice of the number of features by held-out errors, within a byte budget."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import SearchResult
 from phimap.learn.search.trial import run_trial
 
-#: Most features that are chosen automatically.
+#: Maximum number of features that is chosen automatically.
 MOST_COMPONENTS = 8192
 _LEAST_COMPONENTS = 256
-# Larger widths are not tried: they are predicted from the gain of the last doubling.
+# Largest width that is tried. The gain of a larger width is predicted from that of the last doubling.
 _MOST_TRIED = 2048
 _MOST_ROWS = 8000
-# A doubling must lower the mean squared error by this share; twice as much for one that is predicted.
+# Share by which a doubling must lower the mean squared error. A doubling that is not tried must follow on one that
+# gains twice this share.
 _GAIN = 0.02
-# Fewest rows a feature for a doubling that is predicted.
+# Least number of rows for each feature after a doubling that is not tried.
 _ROWS_A_FEATURE = 3
 
 
 def most_components(budget: int) -> int:
-    """The largest power of two of features for which ridge regression on any number of rows fits `budget` bytes."""
+    """The largest power of two of features with which ridge regression on any number of rows fits `budget` bytes."""
     width = MOST_COMPONENTS
     while width > _LEAST_COMPONENTS:
         # Twice the smallest batch leaves room for scratch.
@@ -34,15 +35,15 @@ def most_components(budget: int) -> int:
 
 
 def choose_width(found: SearchResult, sample: SearchSample, n_rows: int | None, most: int) -> int:
-    """The width at which a further doubling hardly lowers the held-out error.
+    """Return the width from which on a further doubling hardly lowers the held-out error.
 
     Parameters
     ----------
     found : SearchResult
-        Kernel; its metric is ignored, since `sample` is scaled by it.
+        The kernel. Its metric is ignored, because the rows of `sample` are multiplied by its root already.
     sample : SearchSample
     n_rows : int or None
-        Rows of the whole training set; None if they are not counted yet.
+        Number of rows of the whole training set; None if they are not counted yet.
     most : int
         Largest width.
 
@@ -69,7 +70,7 @@ def choose_width(found: SearchResult, sample: SearchSample, n_rows: int | None, 
         if gain >= _GAIN:
             best, least = width, wider
         elif width >= 4 * best:
-            # The error varies between draws by as much as one doubling gains, so that two must fail to gain.
+            # The error varies between draws by as much as one doubling gains, so two doublings must fail to gain.
             return best
         width *= 2
     width = best

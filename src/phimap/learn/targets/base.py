@@ -34,7 +34,7 @@ class Targets(Record, ABC):
 
     @abstractmethod
     def learned(self, summary: RowSummary, *, loss: str, class_weight: Any) -> Self:
-        """Return these targets, completed by what follows from all training rows."""
+        """Return these targets, completed from the summary of all training rows."""
 
     @property
     @abstractmethod
@@ -43,23 +43,23 @@ class Targets(Record, ABC):
 
     @abstractmethod
     def n_outputs_of(self, y: np.ndarray) -> int:
-        """Number of outputs of a linear model of the checked targets `y` alone."""
+        """Return the number of outputs of a linear model that is fitted to only the checked targets `y`."""
 
     @abstractmethod
     def check(self, y: Any, n_rows: int) -> np.ndarray:
-        """`y` as an array of `n_rows` valid targets; raises otherwise."""
+        """Return `y` as an array of `n_rows` valid targets; raise if `y` is not valid."""
 
     @abstractmethod
     def encode(self, y: np.ndarray) -> np.ndarray:
-        """Checked targets as numbers (r, t)."""
+        """Return checked targets as numbers (r, t)."""
 
     def weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:
-        """Weights in the fit of rows with these targets and sample weights (r,); None if all are one."""
+        """Return the weights (r,) of rows in the fit, from their targets and sample weights; None if all are one."""
         return weights
 
     @abstractmethod
     def decode(self, scores: np.ndarray) -> np.ndarray:
-        """Outputs (n, t) of the linear model as targets."""
+        """Return outputs (n, t) of the linear model, decoded as targets."""
 
     @abstractmethod
     def same(self, other: Targets) -> bool:
@@ -74,11 +74,11 @@ class Targets(Record, ABC):
         return solution if self.units is None else self.units.apply_to(solution)
 
     def for_search(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Encoded targets (r, t) of a sample for the search for a kernel, which uses the squared loss."""
+        """Return encoded targets (r, t) of a sample for the kernel search, which always has the squared loss."""
         return Y
 
 
 def require_targets(learner: str, y: Any) -> None:
-    """Raise if `y` was omitted in a call of the learner with this name."""
+    """Raise if `y` was omitted; the message names the learner."""
     if y is None:
         raise ValueError(f"{learner} requires y to be passed, but the target y is None. Pass the targets.")

@@ -23,7 +23,7 @@ from phimap.records import equal_records, of_entries, of_floats
 if TYPE_CHECKING:
     from phimap.learn.rows.summary import RowSummary
 
-# With so few rows, every row may have its own class, so the number of classes is not questioned.
+# Largest number of rows for which no warning of too many classes is given: in so few rows, each may have its own class.
 _FEW_ROWS = 20
 
 
@@ -69,7 +69,7 @@ class Classes(Targets):
 
     @property
     def known(self) -> np.ndarray:
-        """The labels, which must have been learned."""
+        """The learned labels; an error if they are not learned yet."""
         assert self.labels is not None
         return self.labels
 
@@ -103,7 +103,7 @@ class Classes(Targets):
         return np.where(index == 1, 1.0, -1.0)[:, None] if self.known.size == 2 else np.eye(self.known.size)[index]
 
     def signs(self, y: np.ndarray) -> np.ndarray:
-        """Labels as signs (r, t): 1 for the class of the row, -1 for the others."""
+        """Return labels as signs (r, t): 1 for the class of the row, -1 for other classes."""
         return np.where(self.encode(y) > 0, 1.0, -1.0)
 
     def weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:
@@ -132,7 +132,7 @@ class Classes(Targets):
             )
 
     def _index(self, y: np.ndarray) -> np.ndarray:
-        """Indices (r,) of labels in the learned labels; raises for other labels."""
+        """Return the indices (r,) of labels in the learned labels; raise for a label that was not learned."""
         index = np.searchsorted(self.known, y)
         unknown = self.known[np.minimum(index, self.known.size - 1)] != y
         if unknown.any():
@@ -149,7 +149,7 @@ def _n_outputs(n_classes: int) -> int:
 
 
 def class_factors(class_weight: Any, classes: np.ndarray, counts: np.ndarray | None) -> np.ndarray | None:
-    """Weights of the `classes`, whose rows have the total weights `counts`; None if all are one."""
+    """Return the weights of the `classes`, whose rows have the total weights `counts`; None if all weights are one."""
     if class_weight is None:
         return None
     if isinstance(class_weight, str) and class_weight == "balanced" and counts is not None:

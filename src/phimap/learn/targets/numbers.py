@@ -20,9 +20,9 @@ from phimap.records import equal_records, of_number
 if TYPE_CHECKING:
     from phimap.learn.rows.summary import RowSummary
 
-# With Huber's loss, targets are clipped at this many robust standard deviations from the median. The bound for the
-# solver is so large that clipping does not change the slopes of the loss. The search for a kernel minimises squared
-# errors, so its bound is small, lest a few wild targets dominate.
+# Numbers of robust standard deviations from the median at which targets are clipped with Huber's loss: for the solver,
+# and for the search for a kernel. The bound for the solver is so large that clipping does not change the slopes of the
+# loss. The search minimises squared errors, so its bound is small, lest a few wild targets dominate.
 _FARTHEST, _FARTHEST_SEARCHED = 1000.0, 5.0
 
 
@@ -105,7 +105,7 @@ class Numbers(Targets):
 
 
 def check_numbers(y: Any, n_rows: int) -> np.ndarray:
-    """`y` as float64 numbers (n_rows,) or (n_rows, t)."""
+    """Return `y` as float64 numbers (n_rows,) or (n_rows, t)."""
     try:
         targets = check_array(
             y, ensure_2d=False, allow_nd=False, dtype="numeric", ensure_all_finite=False, input_name="y"

@@ -12,12 +12,13 @@ from phimap.records import Record, of_floats, of_number
 
 Solution = TypeVar("Solution", bound=Any)
 
-# A range whose middle is this many half-widths from 0 loses ten of the 24 bits of float32.
+# Largest distance of the middle of a range from 0, in half-widths, without a shift. At this distance, ten of the 24
+# bits of float32 are lost.
 _FAR = 2.0**10
-# Targets between 2^-64 and 2^64 are not scaled: sums of their products with float32 features neither overflow nor
-# underflow.
+# Largest exponent without scaling. Sums of products of float32 features with targets between 2^-64 and 2^64 neither
+# overflow nor underflow.
 _WIDE = 64
-# Largest target of later rows, in units from the first rows, whose products fit float32.
+# Largest target of later rows, in the units of the first rows, whose products with features fit float32.
 _MOST = 2.0**80
 # Median absolute deviation of the standard normal distribution.
 _MEDIAN_DEVIATION = 0.6745
@@ -27,13 +28,14 @@ _MEDIAN_DEVIATION = 0.6745
 class TargetUnits(Record):
     """``(y - shift) / 2^exponent``: the units in which the solver receives targets.
 
-    Shift and exponent are nearly always 0. They are not if the range of the targets is narrow compared with its
-    distance from 0, or if targets lie outside ``2^-64`` to ``2^64``.
+    Shift and exponent are nearly always 0. There is a shift if the range of the targets is narrow compared with its
+    distance from 0, and an exponent if targets lie outside ``2^-64`` to ``2^64``.
 
     Attributes
     ----------
     shift : ndarray of shape (t,)
-        The middle of the range if it exceeds 1,024 times the half-width, so that float32 does not resolve y; else 0.
+        The middle of the range if its distance from 0 exceeds 1,024 times the half-width, so that float32 does not
+        resolve y; else 0.
     exponent : int
         Exponent for all targets; scaling by a power of two is exact.
     """
@@ -43,7 +45,7 @@ class TargetUnits(Record):
 
     @classmethod
     def of_range(cls, low: np.ndarray, high: np.ndarray) -> TargetUnits:
-        """Units for targets between `low` and `high` (t,)."""
+        """Return the units for targets between `low` and `high` (t,)."""
         middle, half = low / 2 + high / 2, high / 2 - low / 2
         shift = np.where(np.abs(middle) > _FAR * half, middle, 0.0)
         largest = np.maximum(np.abs(low - shift), np.abs(high - shift)).max()
@@ -56,7 +58,7 @@ class TargetUnits(Record):
         return self.exponent == 0 and not self.shift.any()
 
     def apply(self, y: np.ndarray) -> np.ndarray:
-        """Targets (r, t) in these units."""
+        """Convert targets (r, t) to these units."""
         return check_range(np.ldexp(y - self.shift, -self.exponent))
 
     def apply_to(self, solution: Solution) -> Solution:
@@ -65,9 +67,9 @@ class TargetUnits(Record):
         return replace(solution, coef=np.ldexp(coef, -self.exponent), intercept=np.ldexp(intercept, -self.exponent))
 
     def restore(self, solution: Solution) -> Solution:
-        """Convert a linear model in these units to one of the targets; `solution` has the fields used here."""
+        """Convert a linear model in these units to a linear model of the targets."""
         coef, intercept = (np.ldexp(part, self.exponent) for part in (solution.coef, solution.intercept))
-        # The criterion is a squared error in the units, unless the errors are divided by a scale.
+        # `scores` are squared errors in these units, unless a scale is given: then errors were divided by the scale.
         scores, scale = solution.scores, solution.scale
         if scale is None:
             scores = np.ldexp(scores, 2 * self.exponent)
@@ -91,7 +93,7 @@ class TargetUnits(Record):
 
 
 def check_range(y: np.ndarray) -> np.ndarray:
-    """Targets (r, t) in the units of the first rows; raises if they are far out of their range."""
+    """Return targets (r, t) in the units of the first rows; raise if they are far larger than the first targets."""
     if y.size and not (largest := np.abs(y).max()) <= _MOST:
         raise ValueError(
             f"`y` must be of the order of the first rows' targets, got {largest:.3g} times their unit. "
@@ -118,7 +120,7 @@ class RobustTargets(Record):
     ----------
     centre, spread : ndarray of shape (t,)
         The spread is the median absolute deviation over 0.6745. If at least half of the rows equal the median, only the
-        other rows count; if all do, the spread is 1.
+        other rows count. If all rows equal the median, the spread is 1.
     """
 
     centre: np.ndarray = field(metadata=of_floats("t"))
@@ -134,12 +136,12 @@ class RobustTargets(Record):
         return cls(centre, spread)
 
     def clipped(self, y: np.ndarray, most: float) -> np.ndarray:
-        """Targets (t,) or (r, t), clipped at `most` spreads from the centre."""
+        """Return targets (t,) or (r, t), clipped at `most` spreads from the centre."""
         return np.clip(y, self.centre - most * self.spread, self.centre + most * self.spread)
 
 
 def _spread(deviations: np.ndarray, weights: np.ndarray) -> float:
-    """Robust standard deviation of targets (r,), from their distances to the median."""
+    """Return the robust standard deviation of targets, from their distances (r,) to the median."""
     found = _median(deviations, weights)
     others = deviations > 0
     if found == 0 and others.any():
@@ -148,7 +150,7 @@ def _spread(deviations: np.ndarray, weights: np.ndarray) -> float:
 
 
 def _median(values: np.ndarray, weights: np.ndarray) -> float:
-    """Weighted median: the smallest value at which the cumulative weight reaches half of the total."""
+    """Return the weighted median: the smallest value at which the cumulative weight reaches half of the total."""
     order = np.argsort(values, kind="stable")
     sums = np.cumsum(weights[order])
     return float(values[order[np.searchsorted(sums, 0.5 * sums[-1])]])

@@ -117,7 +117,7 @@ def _source_stamp() -> bytes:
 
 
 def cache_of(function: Callable[..., Any]) -> CheckedCache | NullCache:
-    """The cache of one function; without a writable folder one that stores nothing, after a warning."""
+    """Return the cache of one function. If no folder is writable, warn and return a cache that stores nothing."""
     try:
         return CheckedCache(function)
     except RuntimeError:

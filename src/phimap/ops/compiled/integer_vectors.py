@@ -76,7 +76,8 @@ masked: Any = intrinsic(_masked)
 shifted: Any = intrinsic(_shifted)
 #: ``rotated(vector, bits)``: rotation of every integer to the right by `bits`.
 rotated: Any = intrinsic(_rotated)
-#: ``accumulate(array, index, vector)``: add a vector to an array's integers from `index` on, which may be shorter.
+#: ``accumulate(array, index, vector)``: add a vector to an array from `index` on, whose integers may have fewer
+#: bits.
 accumulate: Any = intrinsic(_accumulate)
 #: ``zero_like(vector)``: a vector of zeros with the type of `vector`.
 zero_like: Any = intrinsic(_zero_like)

@@ -11,7 +11,7 @@ from numba import njit
 try:
     from phimap.ops.compiled.checked_cache import CheckedCache, PackageFolder, cache_of
 except ImportError:
-    # A version of numba without the private classes of that file: its own cache serves.
+    # This version of numba lacks private classes that `checked_cache` uses: numba's own cache is used instead.
     cache_of = None
 
 #: Decorator for small functions that are inlined into their callers.
@@ -28,7 +28,7 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 def _with_own_cache(function: Callable[..., Any]) -> Any:
-    """A compiled loop with the cache of numba, or without a cache where numba finds no writable folder."""
+    """A compiled loop with the cache of numba, or without a cache if numba finds no writable folder."""
     try:
         return njit(nogil=True, error_model="numpy", cache=True)(function)
     except RuntimeError:

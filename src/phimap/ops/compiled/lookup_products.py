@@ -23,16 +23,16 @@ from phimap.ops.compiled.integer_vectors import accumulate, masked, rotated, shi
 from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import add, load_long, store, subtract
 
-# 12 fields of each of 8 lanes: the tables hold products for 96 rows of the first factor.
+# Number of fields in a lane, and number of lanes: their 96 fields hold products for 96 rows of the first factor.
 _FIELDS, _LANES = 12, 8
-# Words of a plane whose products are summed in fields of 10 bits. The sum is at most 3 * 16 * 8 = 384, and the
+# Number of words of a plane whose products are summed in fields of 10 bits. The sum is at most 3 * 16 * 8 = 384, and the
 # uppermost field, which has only 9 bits, holds up to 511.
 _WORDS = 3
-# Groups of words whose sums fit in 20 bits.
+# Maximum number of groups of words whose sums fit in 20 bits.
 _GROUPS = (2**20 - 1) // 384
-# Rows of the second factor whose results are written at a time: their counts stay in the L1 cache.
+# Number of rows of the second factor whose results are written at a time: their counts stay in the L1 cache.
 _TILE = 32
-# Entries of a table, and codes in a group of words: first for bits, then for signs and zeros.
+# Number of entries of a table and of codes in a group of words: first for bits, then for signs and zeros.
 _BITS, _SIGNS = (256, 8 * _WORDS), (81, 16 * _WORDS)
 _EVEN = np.uint64(sum(31 << 5 * field for field in range(0, _FIELDS, 2)))
 _SPREAD = np.uint64(sum(1023 << 20 * field for field in range(_FIELDS // 4)))
@@ -232,7 +232,7 @@ def write_affine(counts, weight, left, right, scale, out):
 
 @compiled
 def write_both(counts, weight, left, right, scale, out, image):
-    """Apply `write_affine` and set image (n, r) to the transpose of out; both write equal values where they overlap."""
+    """Apply `write_affine` and set image (n, r) to the transpose of out. Where both share memory, they get equal values."""
     block = np.empty((_TILE, _FIELDS * _LANES), out.dtype)
     for top in range(0, out.shape[1], _TILE):
         n = min(_TILE, out.shape[1] - top)

@@ -30,7 +30,7 @@ from phimap.ops.compiled.vectors import (
     subtract,
 )
 
-# Cosines within this of 1 count as 1: those of equal patches differ from 1 by rounding of products, sums and roots.
+# Cosines that differ from 1 by at most this count as 1: rounding gives such cosines to equal patches.
 _PARALLEL = 64 * np.finfo(np.float64).eps
 
 

@@ -52,7 +52,7 @@ class _RealTransform:
 
     Attributes
     ----------
-    stages : Stages
+    stages : WinogradStages
         Stages of the complex transform.
     step : int
         Distance of consecutive entries of a row, in vectors: 1 if two entries form a complex number (even length), 2 if

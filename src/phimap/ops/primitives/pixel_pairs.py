@@ -73,7 +73,7 @@ def _overlap(size: int, shift: int) -> slice:
 def _recursion(ops: Ops, relu: Array, inverse: Array, filter_size: int, fold: float) -> Array:
     """Return planes P_L (r, h, w), whose sum is the kernel, from `relu` = G_0 (r, h, w) and `inverse` (r, L, h, w)."""
     factor = 1.0 / (math.pi * filter_size**2)
-    # Rounding of their sums moves the cosines of equal patches away from 1 by at most this.
+    # Rounding of sums moves the cosines of equal patches away from 1 by at most this amount.
     parallel = 64 * float(np.finfo(ops.dtype).eps)
     depth, linear = inverse.shape[1], math.pi * (1 - 2 * fold)
     roots, inside = ops.reciprocal(inverse) * factor, ops.floating(inverse > 0) * factor
