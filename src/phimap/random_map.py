@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Number of rows that a learner passes to a map's `fit` by default: enough to estimate moments of the data.
 FIT_ROWS = 1000
-# Maximum number of rows of a tile. Taller tiles are not faster: matrix products already run at full speed at this height.
+# Maximum number of rows of a tile. Taller tiles are not faster, because matrix products have full speed.
 _MOST_TILE_ROWS = 4096
 # Numbers of rows of a tile above this number are rounded down to a multiple of it.
 _TILE_ROWS_STEP = 64

@@ -276,7 +276,7 @@ class Order(Accumulator):
 def test_parts_are_merged_in_a_tree_of_eight():
     """Mutant: a chain of merges would hold as many sums as parts at its end, one after the other."""
     parts = [(f"part {i}",) for i in range(20)]
-    found = PartedRows(parts, list(range(20)), lambda first_row, name: [(name, None, None)]).fold(Order)
+    found = PartedRows(parts, list(range(20)), lambda first_row, name: [(name, None, None)]).accumulate(Order)
     leaves = [[i, f"part {i}"] for i in range(20)]
     groups = [[*group[0], *group[1:]] for group in (leaves[:8], leaves[8:16], leaves[16:])]
     assert found.seen == [*groups[0], *groups[1:]]

@@ -25,8 +25,8 @@ from phimap.ops.compiled.vectors import add, load_long, store, subtract
 
 # Number of fields in a lane, and number of lanes: their 96 fields hold products for 96 rows of the first factor.
 _FIELDS, _LANES = 12, 8
-# Number of words of a plane whose products are summed in fields of 10 bits. The sum is at most 3 * 16 * 8 = 384, and the
-# uppermost field, which has only 9 bits, holds up to 511.
+# Number of words of a plane whose products are summed in fields of 10 bits. The sum is at most 3 * 16 * 8 = 384, and
+# the uppermost field, which has only 9 bits, holds up to 511.
 _WORDS = 3
 # Maximum number of groups of words whose sums fit in 20 bits.
 _GROUPS = (2**20 - 1) // 384
@@ -232,7 +232,7 @@ def write_affine(counts, weight, left, right, scale, out):
 
 @compiled
 def write_both(counts, weight, left, right, scale, out, image):
-    """Apply `write_affine` and set image (n, r) to the transpose of out. Where both share memory, they get equal values."""
+    """Apply `write_affine` and set image (n, r) to the transpose of out. If both share memory, values are equal."""
     block = np.empty((_TILE, _FIELDS * _LANES), out.dtype)
     for top in range(0, out.shape[1], _TILE):
         n = min(_TILE, out.shape[1] - top)

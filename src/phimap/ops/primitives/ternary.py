@@ -14,8 +14,8 @@ def write_ternary(
 ) -> None:
     """Write `scale` where `projected` (r, k) is above `upper` (k,), ``-scale`` where it is below `lower` (k,), else 0.
 
-    The result is written to `out` from column `first` on. If `lower` is None, no value counts as below. If `closed`, a value
-    equal to `lower` counts as below.
+    The result is written to `out` from column `first` on. If `lower` is None, no value counts as below. If `closed`, a
+    value equal to `lower` counts as below.
     """
     columns = out[:, first : first + projected.shape[1]]
     columns[...] = projected > upper
