@@ -77,7 +77,10 @@ def classifier(**settings):
 
 def assert_same_models(one, other, tolerance=1e-9):
     np.testing.assert_allclose(one.coef_, other.coef_, rtol=0, atol=tolerance * np.abs(other.coef_).max())
-    np.testing.assert_array_equal(one._state.sample.keys, other._state.sample.keys)
+    # Solvers in passes keep no state for further rows.
+    assert hasattr(one, "_state") == hasattr(other, "_state")
+    if hasattr(one, "_state"):
+        np.testing.assert_array_equal(one._state.sample.keys, other._state.sample.keys)
     assert one.n_samples_seen_ == other.n_samples_seen_
 
 
