@@ -49,7 +49,7 @@ def _exact_terms(option: WidthOption, moments: RowMoments) -> Iterator[SeriesTer
 def _power_terms(
     drawn: Sequence[tuple[Piece, int, float]], allocation: Allocation, method: str, rng: np.random.Generator
 ) -> list[SeriesTerm]:
-    """Terms that sketch whole powers. `drawn` holds pieces, their widths, and the expected widths for unbiased weights."""
+    """Terms of whole powers. `drawn` holds pieces, their widths, and the expected widths for unbiased weights."""
     if not drawn:
         return []
     sketch_rng, sign_rng = rng.spawn(2)
