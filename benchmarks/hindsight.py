@@ -64,7 +64,7 @@ def error(task: str, model: Any, X: np.ndarray, y: np.ndarray) -> float:
 
 
 def grid(task: str, rows: tuple[np.ndarray, ...], targets: tuple[np.ndarray, ...], features: int) -> dict[str, float]:
-    """Test errors by kernel and width; rows and targets are those to learn from and those to judge on."""
+    """Test errors by kernel and width; rows and targets are training rows and test rows."""
     found = {}
     for name, make in KERNELS.items():
         distance = "cityblock" if name == "laplacian" else "euclidean"

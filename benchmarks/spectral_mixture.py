@@ -33,7 +33,7 @@ KNOWN = {
     ),
 }
 ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1)
-NOISE, JUDGED = 0.1, 1000
+NOISE, TEST_ROWS = 0.1, 1000
 # The total count of bike hours is the sum of its last two columns.
 LEAKS = {"bike": 2}
 METHODS = {
@@ -59,7 +59,7 @@ def known(seeds: int) -> None:
     for name, (true, extent, n) in KNOWN.items():
         for seed in range(seeds):
             rng = np.random.default_rng(seed)
-            X = rng.uniform(-extent, extent, (n + JUDGED, np.shape(true.means)[1]))
+            X = rng.uniform(-extent, extent, (n + TEST_ROWS, np.shape(true.means)[1]))
             f = np.linalg.cholesky(true(X) + 1e-8 * np.eye(len(X))) @ rng.standard_normal(len(X))
             rows = (X[:n], f[:n] + NOISE * rng.standard_normal(n), X[n:], f[n:])
             start = perf_counter()
@@ -78,7 +78,7 @@ def known(seeds: int) -> None:
 
 
 def table(name: str, folder: Path) -> tuple[np.ndarray, ...]:
-    """Rows and targets of a table, a tenth of them at the end to judge."""
+    """Rows and targets of a table, the last tenth of them for the test."""
     for file in FILES:
         with np.load(folder / file) as arrays:
             if f"{name}_X" in arrays:

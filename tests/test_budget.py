@@ -125,5 +125,5 @@ def test_pages_of_parquet_are_refused(tmp_path):
 
 def test_solver_counts_targets():
     few, many = (RidgeSolver.memory(20_000, 512, t) for t in (1, 1000))
-    # Recurrences of each target, and their images at 2,000 rows that judge.
+    # Recurrences of each target, and their images at 2,000 validation rows.
     assert many - few > 8 * 999 * (512 + 32 * 2000)

@@ -51,7 +51,7 @@ def test_solver_is_the_one_that_learners_take(m, memory):
 
 
 def gram_operations(n: int, m: int) -> float:
-    """Multiplications and additions of the products that a fit adds to its Gram matrix, without the rows that judge."""
+    """Multiplications and additions of the products that a fit adds to its Gram matrix, without the validation rows."""
     counted = []
 
     class CountingAccumulator(DenseBlock):

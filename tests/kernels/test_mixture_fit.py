@@ -97,7 +97,7 @@ def test_the_frequencies_of_a_known_mixture_are_found(recovered):
 
 
 def test_held_out_errors_find_them_too(recovered):
-    """More coarsely, since they depend on the rows that judge."""
+    """More coarsely, since they depend on the held-out rows."""
     _, settings, (_, X, y, *_) = recovered
     found = SpectralMixture.fitted(X, y, objective="held-out", **settings, random_state=0)
     np.testing.assert_allclose(np.sort(np.abs(found.means[:, 0])), FREQUENCIES, rtol=0.1)

@@ -13,7 +13,7 @@ from phimap.kernels.base import DotProductKernel
 _DIAGONAL = 1 / 2000
 # Weight of cosine 1 in the error of a fit: the share of the diagonal in a matrix of 500 rows. It is larger than the
 # weight in the fit, because a polynomial of too low a degree has its largest error on the diagonal.
-_JUDGED_DIAGONAL = 1 / 500
+_WEIGHT_OF_DIAGONAL = 1 / 500
 # Weight of the Chebyshev nodes relative to the cosines of the data. The nodes limit the error at all other cosines.
 _ELSEWHERE = 1e-3
 _NODES = 400
@@ -96,7 +96,7 @@ def fit_error(kappa: Callable, coefficients: np.ndarray, cosines: np.ndarray | N
 def root_mean_square(function: Callable, cosines: np.ndarray | None = None) -> float:
     """Root mean square of a function of the cosine, over a kernel matrix of 500 rows."""
     nodes, weights = fitting_nodes(cosines)
-    weights[-1] = _JUDGED_DIAGONAL
+    weights[-1] = _WEIGHT_OF_DIAGONAL
     return float(np.sqrt(weights @ function(nodes) ** 2))
 
 

@@ -431,14 +431,14 @@ class KernelModel(BaseEstimator):
     def _apply(self, method: Callable[..., np.ndarray], X: Any, **named: Any) -> Any:
         """Return ``method(fitted, X, compute)`` of the solved model; the result is lazy if `X` is a Dask collection."""
         fitted = self._solved()
-        work = partial(_outputs, method, fitted, self.device, self.n_jobs, named)
+        work = partial(_outputs, method, self.device, self.n_jobs, named, fitted)
         return map_rows(work, X, fitted.inputs.typical_rows(typical_rows(X))) if is_dask(X) else work(X)
 
     def _score_collection(self, X: Any, y: Any, sample_weight: Any) -> float:
         """Return the score on Dask collections."""
         # `predict` is lazy here. It is called because it raises an error at once if the rows do not suit the model.
         self.predict(X)
-        predict = partial(_outputs_of, Fitted.predictions, self.device, self.n_jobs)
+        predict = partial(_outputs, Fitted.predictions, self.device, self.n_jobs, {})
         return score_collection(self._solved(), predict, X, y, sample_weight)
 
     def _solved(self) -> Fitted:
@@ -538,17 +538,11 @@ class KernelModel(BaseEstimator):
 
 
 def _outputs(
-    method: Callable[..., np.ndarray], fitted: Fitted, device: str, n_jobs: int | None, named: dict[str, Any], X: Any
+    method: Callable[..., np.ndarray], device: str, n_jobs: int | None, named: dict[str, Any], fitted: Fitted, X: Any
 ) -> np.ndarray:
     """Return ``method(fitted, X, compute)``, computed within the byte budget of this process."""
     with fixed_budget() as memory:
         return method(fitted, X, Compute(device, n_jobs, memory), **named)
-
-
-def _outputs_of(
-    method: Callable[..., np.ndarray], device: str, n_jobs: int | None, fitted: Fitted, X: Any
-) -> np.ndarray:
-    return _outputs(method, fitted, device, n_jobs, {}, X)
 
 
 def _check_same_map(checkpoint: CheckpointStore, mapped: ScaledMap) -> None:

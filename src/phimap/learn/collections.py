@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
@@ -18,7 +17,7 @@ from phimap.learn.rows.accumulator import PartedRows
 from phimap.learn.rows.batches import ArrayBatches, Batch, RowShape
 from phimap.learn.rows.prediction_errors import Hits, SquaredErrors
 from phimap.learn.settings import FitSettings
-from phimap.learn.training_rows import LearnerKind, RowChecks
+from phimap.learn.training_rows import LearnerKind, RowChecks, checks_of_numbers
 from phimap.learn.weights import check_weights
 from phimap.tables import TableEncoder
 from phimap.tables.frames import is_numbers
@@ -117,34 +116,12 @@ def fit_parts(
     settings: FitSettings,
     feature_names: Sequence[str] | None = None,
 ) -> FitResult:
-    """Fit a learner on parts of rows that the workers read themselves.
-
-    Parameters
-    ----------
-    parts : sequence of tuples
-        Arguments of `read`.
-    first_rows : sequence of int
-        Number of rows that come before each part.
-    read : callable
-        ``read(*part)`` gives the batches (X, y) of a part; it is sent to the workers.
-    encoder : TableEncoder or None
-        The fitted encoder of the rows, as for `KernelModel.fit_batches`.
-    kind : LearnerKind
-    settings : FitSettings
-    feature_names : sequence of str, optional
-        Names of the columns of arrays.
-    """
+    """Fit a learner on parts of rows that the workers read themselves, see `KernelModel.fit_parts`."""
     # The kinds of inputs and targets are inferred from the first batch.
     X, y = next(iter(read(*parts[0])))
-    if encoder is None:
-        inputs, _ = InputEncoding.of_numbers(X, kind.name)
-    else:
-        inputs = InputEncoding.of_encoder(copy(encoder), kind.name)
     targets = kind.targets.of_first(y, len(y))
-    reader = PartReader(RowChecks(inputs, targets, kind.name), read)
-    if feature_names is not None:
-        inputs = replace(inputs, names=np.array(feature_names, dtype=object))
-    return fit(PartedRows(parts, first_rows, reader), inputs, targets, settings)
+    inputs, checks = checks_of_numbers(X, targets, kind, encoder, feature_names)
+    return fit(PartedRows(parts, first_rows, PartReader(checks, read)), inputs, targets, settings)
 
 
 def score_collection(

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from sklearn.base import RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from phimap._dask import is_dask, refuse_more
 from phimap.learn.base import KernelModel
 from phimap.learn.deviations import Deviations
+from phimap.learn.fitted import fitted_attribute
 from phimap.learn.registry import REGRESSION_LOSSES
 from phimap.learn.targets.numbers import Numbers
 
 
-class KernelRegressor(RegressorMixin, KernelModel):
+class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     """Kernel ridge regression on random features, streamed, with automatic regularisation.
 
     Minimises ``|Y - phi(X) W - c|^2 + alpha |W|^2`` with an unpenalised intercept c, for features phi whose inner
@@ -166,6 +167,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
     True
     """
 
+    n_targets_: int = fitted_attribute("targets.n_outputs", "Number t of targets.")
     _targets_type = Numbers
     _losses = REGRESSION_LOSSES
 
@@ -259,17 +261,6 @@ class KernelRegressor(RegressorMixin, KernelModel):
         float
         """
         return self._score_collection(X, y, sample_weight) if is_dask(X) else super().score(X, y, sample_weight)
-
-    @property
-    def n_targets_(self) -> int:
-        """Number t of targets."""
-        return self._fitted.targets.n_outputs
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.single_output = True
-        tags.target_tags.multi_output = True
-        return tags
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add rows to the training data.

@@ -149,11 +149,36 @@ def training_batches(
         frames = CheckedBatches(RowChecks(None, targets, kind.name), batches)
         fitted = unfitted.fit_batches((rows, y) for rows, y, _ in frames)
         return Training(InputEncoding.of_encoder(fitted, kind.name), targets, EncodedBatches(frames, fitted))
+    inputs, checks = checks_of_numbers(X, targets, kind, encoder, feature_names)
+    return Training(inputs, targets, CheckedBatches(checks, batches))
+
+
+def checks_of_numbers(
+    X: Any,
+    targets: Targets,
+    kind: LearnerKind,
+    encoder: TableEncoder | None = None,
+    feature_names: Iterable[str] | None = None,
+) -> tuple[InputEncoding, RowChecks]:
+    """Return the input encoding of batches of arrays, and the checks of these batches.
+
+    Parameters
+    ----------
+    X : array or CSR matrix
+        Rows of the first batch.
+    targets : Targets
+    kind : LearnerKind
+    encoder : TableEncoder, optional
+        The fitted encoder that made the arrays from data frames.
+    feature_names : iterable of str, optional
+        Names of the columns.
+    """
     if encoder is not None:
         inputs = InputEncoding.of_encoder(copy(encoder), kind.name)
     else:
         inputs, _ = InputEncoding.of_numbers(X, kind.name)
+    # The batches themselves have no names, so the checks do not expect any.
     checks = RowChecks(inputs, targets, kind.name)
     if feature_names is not None:
         inputs = replace(inputs, names=np.array(list(feature_names), dtype=object))
-    return Training(inputs, targets, CheckedBatches(checks, batches))
+    return inputs, checks

@@ -30,7 +30,7 @@ TIME_FORMS = (
     "%d %b %Y",
 )
 # Number of cells after which a decimal mark or a format is dropped, unless it parses half of the cells so far.
-_CELLS_TO_JUDGE = 1000
+_ENOUGH_CELLS = 1000
 _LEAST_SHARE = 0.5
 
 
@@ -86,7 +86,7 @@ class ColumnTally:
         if self.levels is not None:
             self.levels.update(cells.codes, cells.texts, keys, folds, targets)
             self.has_codes: bool = self.has_codes or any(text[0] == "0" and text[1:].isdigit() for text in cells.texts)
-            if self.levels.n >= _CELLS_TO_JUDGE:
+            if self.levels.n >= _ENOUGH_CELLS:
                 self.numbers, self.seconds = self._likely(self.numbers), self._likely(self.seconds)
 
     def _start(self, form: str) -> None:

@@ -22,7 +22,7 @@ from tests.learn.problems import problem
 def small_samples(monkeypatch):
     """Samples of 256 rows: what is tested does not depend on their number."""
     monkeypatch.setattr(steps, "SAMPLE_ROWS", 256)
-    monkeypatch.setattr(steps, "JUDGING_ROWS", 128)
+    monkeypatch.setattr(steps, "VALIDATION_ROWS", 128)
 
 
 WEIGHTS = {

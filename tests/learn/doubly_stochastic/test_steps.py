@@ -85,9 +85,9 @@ def test_the_level_is_the_least_that_other_rows_allow():
     found = SamplePreconditioner.of_sample(blocks, X, 1e-9, np.random.default_rng(1), 1)
 
     def norm(level: float) -> float:
-        Z, judging = (np.hstack([dense(blocks, part), np.ones((len(part), 1))]) for part in (X[:200], X[200:]))
+        Z, validation = (np.hstack([dense(blocks, part), np.ones((len(part), 1))]) for part in (X[:200], X[200:]))
         inverse = np.linalg.inv(Z.T @ Z / 200 + level * np.eye(129))
-        return float(np.linalg.eigvals(inverse @ (judging.T @ judging / 100)).real.max())
+        return float(np.linalg.eigvals(inverse @ (validation.T @ validation / 100)).real.max())
 
     assert norm(found.level) < 1.05 * 30
     assert found.level <= 2e-9 or norm(found.level / 10**0.5) > 0.8 * 30

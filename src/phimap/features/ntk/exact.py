@@ -22,7 +22,7 @@ from phimap.random_map import MapRecord
 
 REMAINDERS = ("auto", "sketch", "activation")
 # Number of rows on which errors are compared, and number of quantiles that represent the cosines.
-_JUDGES, _QUANTILES = 128, 400
+_TEST_ROWS, _QUANTILES = 128, 400
 # Largest input width at which activations are considered without data. For wider inputs sketches are as accurate, and
 # faster.
 _WIDEST_UNKNOWN = 48
@@ -93,8 +93,8 @@ def draw_exact(
     samples = options.remainder == "auto" and kernel.is_homogeneous and not series.hashed
     if samples and (known is not None or d <= _WIDEST_UNKNOWN):
         plans.append(activation(known))
-    judges = None if known is None else known.unit_rows[spaced_rows(known.rows.shape[0], _JUDGES)]
-    measured = None if judges is None else lambda record: _error(kernel, judges, record)
+    test_rows = None if known is None else known.unit_rows[spaced_rows(known.rows.shape[0], _TEST_ROWS)]
+    measured = None if test_rows is None else lambda record: _error(kernel, test_rows, record)
     if layers is None:
         return draw_best(plans, series, streams, measured)
     size = root_mean_square(kernel.kappa, None if known is None else known.cosines)

@@ -48,8 +48,8 @@ class RowMoments:
         chosen = spaced_rows(n_rows, _PAIR_ROWS)
         others = np.ones(n_rows, dtype=bool)
         if known and n_rows >= _LEAST_SPLIT:
-            # Evaluate the directions on other rows than those they are computed from: a few rows lie almost entirely
-            # within their own principal directions.
+            # The directions are computed from some rows and evaluated on the others. On the same rows the estimate
+            # would be too good, because a few rows lie almost entirely within their own principal directions.
             chosen = spaced_rows(n_rows, min(_PAIR_ROWS, n_rows // 2))
             others[chosen] = False
         self.basis = np.empty((rows.shape[1], 0))

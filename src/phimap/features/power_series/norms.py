@@ -26,9 +26,9 @@ from phimap.records import Record, of_number
 # relative to ``sqrt(k(x, x) k(y, y))``.
 _NODES, _TOLERANCE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32), 1e-4
 _MOST_NODES = 64
-# Number of norms at which the fit is evaluated (called judges); how many of the judges select the powers of the cosine;
+# Number of norms at which the error of the fit is measured; number of these that select the powers of the cosine; and
 # least share of the coefficient of a selected power.
-_JUDGES, _SUPPORTS, _LEAST_COEFFICIENT = 20, 5, 1e-6
+_TEST_NORMS, _SUPPORTS, _LEAST_COEFFICIENT = 20, 5, 1e-6
 # Weight of errors at the nodes relative to errors at the sample's norms, so that the fit covers the whole interval.
 _ELSEWHERE = 0.1
 # Number of norms, and the cosines, at which the interpolation error is measured.
@@ -150,10 +150,11 @@ class NormFit:
         # Errors are weighted as in a kernel matrix, where rows of large norm count more. If the norms are unknown, all
         # weights are equal.
         self._weight = power if known else 0
-        self._judges = np.quantile(positive if positive.size else [centre], (np.arange(_JUDGES) + 0.5) / _JUDGES)
+        shares = (np.arange(_TEST_NORMS) + 0.5) / _TEST_NORMS
+        self._test_norms = np.quantile(positive if positive.size else [centre], shares)
         if not known:
-            places = ends[0] + (ends[1] - ends[0]) * (np.arange(_JUDGES) + 0.5) / _JUDGES
-            self._judges = centre * (1.0 + places) / (1.0 - places)
+            places = ends[0] + (ends[1] - ends[0]) * shares
+            self._test_norms = centre * (1.0 + places) / (1.0 - places)
         # Interior points only, because the kernel may be undefined at norm 0.
         tested = np.linspace(low, high, _TESTED + 2)[1:-1]
         for n_nodes in _NODES:
@@ -162,7 +163,7 @@ class NormFit:
                 break
         self._cosines, (self._places, self._weights) = cosines, fitting_nodes(cosines)
         self._at_nodes = _mirrored(self._at_pairs(self.functions.nodes(), self._places))
-        self._at_judges = self._at_pairs(self._judges, self._places)
+        self._at_test_norms = self._at_pairs(self._test_norms, self._places)
         self._values = self.functions.columns(host(), norms) * self._sizes(norms)[:, None]
         self._found: dict[int, NormSeries] = {}
 
@@ -178,13 +179,13 @@ class NormFit:
     def _fitted(self, degree: int) -> NormSeries:
         nodes = self.functions.nodes()
         coefficients = np.zeros(degree + 1)
-        first, second = np.triu_indices(len(self._judges))
-        for own in self._at_judges[first == second][:: len(self._judges) // _SUPPORTS]:
+        first, second = np.triu_indices(len(self._test_norms))
+        for own in self._at_test_norms[first == second][:: len(self._test_norms) // _SUPPORTS]:
             found = fitted_coefficients(lambda _, own=own: own, degree, self._cosines)
             coefficients = np.maximum(coefficients, found)
         powers = np.flatnonzero(coefficients > _LEAST_COEFFICIENT * coefficients.sum())
         to_nodes = np.linalg.inv(self.functions.columns(host(), nodes))
-        metric = self._metric(self.functions.columns(host(), self._judges) @ to_nodes)
+        metric = self._metric(self.functions.columns(host(), self._test_norms) @ to_nodes)
         values = np.einsum("ia,abk,jb->ijk", metric, self._at_nodes, metric, optimize=True)
         # Hundreds of small eigenproblems: threads would mostly wait for each other.
         with single_threaded_blas():
@@ -196,7 +197,7 @@ class NormFit:
         for power, eigenvalues, axes in zip(powers, sizes, vectors, strict=True):
             kept = eigenvalues > least
             factors[power] = back @ (axes[:, kept] * np.sqrt(eigenvalues[kept]))
-        columns = self.functions.columns(host(), self._judges)
+        columns = self.functions.columns(host(), self._test_norms)
         # Normalise the factors of each degree by its mean coefficient.
         shares = np.array([np.square(columns @ factor).sum(axis=1).mean() for factor in factors])
         factors = [factor / share**0.5 if share else factor for factor, share in zip(factors, shares, strict=True)]
@@ -205,11 +206,12 @@ class NormFit:
     def _metric(self, lagrange: np.ndarray) -> np.ndarray:
         """Matrix R (Q, Q) such that ``|R E R^T|`` is the size of an error E (Q, Q) given at the nodes.
 
-        Most of the weight is on errors at the norms of the sample. `lagrange` (r, Q) interpolates from nodes to judges.
+        Most of the weight is on errors at the norms of the sample. `lagrange` (r, Q) interpolates from
+        the nodes to the test norms.
         """
-        at_judges = lagrange * self._sizes(self._judges)[:, None] / len(lagrange) ** 0.5
+        at_test_norms = lagrange * self._sizes(self._test_norms)[:, None] / len(lagrange) ** 0.5
         at_nodes = _ELSEWHERE * np.diag(self._sizes(self.functions.nodes())) / lagrange.shape[1] ** 0.5
-        return np.linalg.qr(np.concatenate([at_judges, at_nodes]))[1]
+        return np.linalg.qr(np.concatenate([at_test_norms, at_nodes]))[1]
 
     def _sizes(self, norms: np.ndarray) -> np.ndarray:
         """Weights (n,) that rows with these norms have in errors."""
@@ -235,16 +237,16 @@ class NormFit:
         return float(np.abs((found - exact) / np.multiply.outer(roots, roots)[:, :, None]).max())
 
     def _fit_error(self, coefficients: np.ndarray, factors: list[np.ndarray]) -> float:
-        sized = self.functions.columns(host(), self._judges) * self._sizes(self._judges)[:, None]
-        first, second = np.triu_indices(len(self._judges))
+        sized = self.functions.columns(host(), self._test_norms) * self._sizes(self._test_norms)[:, None]
+        first, second = np.triu_indices(len(self._test_norms))
         powers = np.flatnonzero(coefficients)
         values = [sized @ factors[power] for power in powers]
         matrices = np.array([(own @ own.T)[first, second] for own in values]).reshape(len(powers), first.size)
-        weights = np.prod(self._sizes(self._judges)[np.array([first, second])], axis=0)
-        error = self._at_judges * weights[:, None]
+        weights = np.prod(self._sizes(self._test_norms)[np.array([first, second])], axis=0)
+        error = self._at_test_norms * weights[:, None]
         error -= (matrices.T * coefficients[powers]) @ self._places ** powers[:, None]
-        # Pairs of two different judges count twice, as only the upper triangle is stored.
-        counts = np.where(first == second, 1.0, 2.0) / len(self._judges) ** 2
+        # Pairs of two different test norms count twice, as only the upper triangle is stored.
+        counts = np.where(first == second, 1.0, 2.0) / len(self._test_norms) ** 2
         distances = np.sqrt(counts @ np.square(error, out=error))
         return root_mean_square(lambda _: distances, self._cosines)
 

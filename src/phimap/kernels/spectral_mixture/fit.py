@@ -97,8 +97,8 @@ def fit_mixture(
     rows = streams["rows"].permutation(len(X))[: _affordable(len(X), options)]
     X, Y, weights = X[rows], Y[rows], weights[rows]
     X = X - X.mean(axis=0)
-    n_judged = len(X) // _SHARE
-    judged, learned = (slice(0, n_judged), slice(n_judged, None))
+    n_held_out = len(X) // _SHARE
+    held_out, learned = (slice(0, n_held_out), slice(n_held_out, None))
     centre = np.average(Y[learned], axis=0, weights=weights[learned])
     spread = float(np.average(np.square(Y[learned] - centre).mean(axis=1), weights=weights[learned])) or 1.0
     Y = (Y - centre) / np.sqrt(spread)
@@ -108,7 +108,7 @@ def fit_mixture(
 
     def run(start: Components) -> tuple[float, np.ndarray]:
         vector = _climbed(first, start_vector(start, _NOISE), spectrum, -(-options.n_steps // _FIRST_SHARE))
-        return _error(first.shape, vector, (X, Y, weights), learned, judged), vector
+        return _error(first.shape, vector, (X, Y, weights), learned, held_out), vector
 
     # One BLAS thread everywhere, so that the result does not depend on the number of threads.
     with single_threaded_blas():
@@ -192,7 +192,7 @@ def _error(
     vector: np.ndarray,
     rows: tuple[np.ndarray, np.ndarray, np.ndarray],
     learned: slice,
-    judged: slice,
+    held_out: slice,
 ) -> float:
     """Mean squared error of ridge regression with the exact kernel on the validation rows.
 
@@ -201,7 +201,7 @@ def _error(
     X, Y, weights = rows
     components, (logs, *_, log_noise) = shape.components(vector), shape.split(vector)
     noise = float(np.exp(log_noise - np.logaddexp.reduce(logs)))
-    gram, others = components.values(X[learned], X[learned]), components.values(X[judged], X[learned])
+    gram, others = components.values(X[learned], X[learned]), components.values(X[held_out], X[learned])
     errors = []
     for factor in _FACTORS:
         shifted = gram + np.diag(noise * factor / weights[learned])
@@ -210,6 +210,6 @@ def _error(
         except linalg.LinAlgError:
             # For a small ridge penalty, the matrix may be numerically singular.
             continue
-        squares = np.square(others @ coefs - Y[judged]).mean(axis=1)
-        errors.append(float(np.average(squares, weights=weights[judged])))
+        squares = np.square(others @ coefs - Y[held_out]).mean(axis=1)
+        errors.append(float(np.average(squares, weights=weights[held_out])))
     return min(errors, default=np.inf)

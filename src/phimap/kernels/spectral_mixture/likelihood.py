@@ -9,8 +9,8 @@ from scipy import linalg, special
 
 from phimap.kernels.spectral_mixture.components import Components
 
-# For the held-out objective, one in this many rows is a validation row.
-_JUDGED = 3
+# For the held-out objective, every `_VALIDATION_STEP`-th row is a validation row.
+_VALIDATION_STEP = 3
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,10 @@ class Likelihood:
         Y = self.Y * np.sqrt(self.weights)[:, None]
         if not self.held_out:
             return evidence(Z, Y, noise, float(self.weights.sum()))
-        judged = np.arange(len(Z)) % _JUDGED == 0
+        held_out = np.arange(len(Z)) % _VALIDATION_STEP == 0
         slopes = np.empty_like(Z)
-        loss, slopes[~judged], slopes[judged], noise_slope = held_out_error(
-            (Z[~judged], Y[~judged]), (Z[judged], Y[judged]), noise, float(self.weights[judged].sum())
+        loss, slopes[~held_out], slopes[held_out], noise_slope = held_out_error(
+            (Z[~held_out], Y[~held_out]), (Z[held_out], Y[held_out]), noise, float(self.weights[held_out].sum())
         )
         return loss, slopes, noise_slope
 
@@ -128,7 +128,7 @@ def evidence(Z: np.ndarray, Y: np.ndarray, noise: float, total: float) -> tuple[
 
 
 def held_out_error(
-    learned: tuple[np.ndarray, np.ndarray], judged: tuple[np.ndarray, np.ndarray], noise: float, total: float
+    learned: tuple[np.ndarray, np.ndarray], held_out: tuple[np.ndarray, np.ndarray], noise: float, total: float
 ) -> tuple[float, np.ndarray, np.ndarray, float]:
     """Half the log of the mean squared error on the validation rows, and its derivatives.
 
@@ -137,14 +137,14 @@ def held_out_error(
 
     Parameters
     ----------
-    learned, judged : tuple of features (n, m) and targets (n, t)
+    learned, held_out : tuple of features (n, m) and targets (n, t)
         Training rows and validation rows, multiplied by the square roots of their weights.
     noise : float
         Ridge penalty of the coefficients.
     total : float
         Sum of the weights of the validation rows.
     """
-    (Z, Y), (others, targets) = learned, judged
+    (Z, Y), (others, targets) = learned, held_out
     _, inverse = _factor(Z, noise)
     coefs = inverse @ (Z.T @ Y)
     errors = others @ coefs - targets
@@ -152,9 +152,9 @@ def held_out_error(
     # Derivatives of log(squares) / 2.
     of_coefs = inverse @ (others.T @ errors) / squares
     of_learned = (Y - Z @ coefs) @ of_coefs.T - (Z @ of_coefs) @ coefs.T
-    of_judged = errors @ (coefs.T / squares)
+    of_held_out = errors @ (coefs.T / squares)
     loss = np.log(squares / (total * Y.shape[1])) / 2
-    return loss, of_learned, of_judged, -float(np.sum(of_coefs * coefs))
+    return loss, of_learned, of_held_out, -float(np.sum(of_coefs * coefs))
 
 
 def _factor(Z: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray]:

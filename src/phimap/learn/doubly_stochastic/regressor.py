@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from sklearn.base import RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from phimap.learn.doubly_stochastic.base import DoublyStochasticModel
+from phimap.learn.fitted import fitted_attribute
 from phimap.learn.targets.numbers import Numbers
 
 
-class DoublyStochasticRegressor(RegressorMixin, DoublyStochasticModel):
+class DoublyStochasticRegressor(MultiOutputMixin, RegressorMixin, DoublyStochasticModel):
     """Kernel regression by stochastic gradients, with random directions that are drawn again whenever needed.
 
     Minimises ``|Y - phi(X) W - c|^2 + alpha |W|^2`` over m random Fourier features phi, as `KernelRegressor` does, but
@@ -95,19 +96,9 @@ class DoublyStochasticRegressor(RegressorMixin, DoublyStochasticModel):
     True
     """
 
+    n_targets_: int = fitted_attribute("targets.n_outputs", "Number t of targets.")
     _targets_type = Numbers
     _losses = ("squared",)
-
-    @property
-    def n_targets_(self) -> int:
-        """Number t of targets."""
-        return self._fitted.targets.n_outputs
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.single_output = True
-        tags.target_tags.multi_output = True
-        return tags
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Make one pass over further rows.

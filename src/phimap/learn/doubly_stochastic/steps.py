@@ -20,9 +20,9 @@ from phimap.ops import Array, ops_for, single_threaded_blas
 from phimap.records import Record, of_floats, of_number
 
 #: Number of sample rows of a preconditioner, and of validation rows on which its level is checked.
-SAMPLE_ROWS, JUDGING_ROWS = 2048, 1024
+SAMPLE_ROWS, VALIDATION_ROWS = 2048, 1024
 #: Largest number of random rows that a preconditioner uses.
-ROWS = SAMPLE_ROWS + JUDGING_ROWS
+ROWS = SAMPLE_ROWS + VALIDATION_ROWS
 # Factor from one level that is tried to the next: half a decade.
 _STEP = 10**-0.5
 # Largest preconditioned norm on the validation rows. If the norm is larger, the sample does not represent the
@@ -75,20 +75,20 @@ class SamplePreconditioner(Record):
         The last such level is taken.
         """
         size = min(SAMPLE_ROWS, -(-2 * rows.shape[0] // 3))
-        others = slice(size, size + JUDGING_ROWS) if rows.shape[0] > size else slice(0, size)
-        sample, judging = rows[:size], rows[others]
+        others = slice(size, size + VALIDATION_ROWS) if rows.shape[0] > size else slice(0, size)
+        sample, validation = rows[:size], rows[others]
         ops = ops_for(rows)
-        gram = BlockTriangle.zeros(size + judging.shape[0])
-        for _, parts in blocks.features(ops, (sample, judging), n_jobs):
+        gram = BlockTriangle.zeros(size + validation.shape[0])
+        for _, parts in blocks.features(ops, (sample, validation), n_jobs):
             gram.add_products(np.concatenate([ops.to_host(part) for part in parts]).T, 1, n_jobs)
         products = gram.to_dense() + 1.0
-        own, cross, judged = products[:size, :size], products[:size, size:], products[size:, size:]
-        start = rng.standard_normal(judged.shape[0])
+        own, cross, own_validation = products[:size, :size], products[:size, size:], products[size:, size:]
+        start = rng.standard_normal(own_validation.shape[0])
         least = max(penalty, float(np.finfo(ops.dtype).eps))
         factor, level = None, 1.0
         with single_threaded_blas():
             while (found := _shifted_factor(own, size * level)) is not None:
-                if factor is not None and _norm(found, cross, judged, level, start) > _MOST_NORM:
+                if factor is not None and _norm(found, cross, own_validation, level, start) > _MOST_NORM:
                     break
                 factor, chosen = found, level
                 if level <= least:
@@ -113,16 +113,16 @@ def _shifted_factor(gram: np.ndarray, shift: float) -> np.ndarray | None:
         return None
 
 
-def _norm(factor: np.ndarray, cross: np.ndarray, judged: np.ndarray, level: float, start: np.ndarray) -> float:
+def _norm(factor: np.ndarray, cross: np.ndarray, own_validation: np.ndarray, level: float, start: np.ndarray) -> float:
     """Return the norm of ``Z_J P Z_J^T / (j level)`` for j validation rows J, by power iteration."""
     vector, norm = start, 0.0
     for _ in range(_POWERS):
         vector = vector / np.linalg.norm(vector)
-        vector = judged @ vector - cross.T @ cho_solve((factor, True), cross @ vector)
+        vector = own_validation @ vector - cross.T @ cho_solve((factor, True), cross @ vector)
         norm = float(np.linalg.norm(vector))
         if norm == 0:
             break
-    return norm / (len(judged) * level)
+    return norm / (len(own_validation) * level)
 
 
 def rows_of_batch(n_rows: int) -> int:
