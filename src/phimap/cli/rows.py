@@ -52,7 +52,7 @@ class SplitRows:
                 yield self._encoded(X, index * self.batch_rows, numbers), y  # pyright: ignore[reportReturnType]
 
     def _encoded(self, X: Any, first: int, numbers: np.ndarray) -> Any:
-        """Encode the rows `X`, which are rows `numbers` (r,) of the file; `first` rows of the split precede them."""
+        """Encode rows `X`. `numbers` (r,) are their numbers in the file; `first` rows of the split come before."""
         if self.encoder is None:
             return X
         if not self.held_out:

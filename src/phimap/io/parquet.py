@@ -13,7 +13,7 @@ from phimap.io.archive import explained_damage
 from phimap.io.column_file import TypedFile
 from phimap.io.source import TableSource
 
-# Bytes of the buffers that read column chunks: of all together, and the upper and lower bound for one buffer.
+# Column chunks are read through buffers: bytes of all buffers together, and the largest and smallest size of one.
 _BUFFERS_BYTES, _LARGEST_BUFFER, _SMALLEST_BUFFER = 2**25, 2**20, 2**13
 # Bytes at which writers end a page. For each column, memory holds one compressed page, the same page decoded, and the
 # dictionary of the column.

@@ -177,7 +177,7 @@ class Additive(CombinedKernel, StationaryKernel):
         return values
 
     def _over_columns(self, X: Rows, Y: Rows) -> np.ndarray:
-        """Mean (n, m), over all subsets, of the product of the one-dimensional kernels of the columns in the subset."""
+        """Multiply the kernels of the columns of each subset, and return the mean (n, m) of these products."""
         means, count = self._means(X, Y, self.order)
         return means[-1] if count == X.shape[1] else _with_equal_columns(means, count, X.shape[1])
 

@@ -21,7 +21,7 @@ from phimap.ops import Array, ops_for, single_threaded_blas
 
 # Number of rows of a block in float64. With so many rows, reading the factor takes little of the time.
 _ROWS = 512
-# Least number of rows, landmarks excluded, from which the noise is estimated. With so many rows, the relative standard
+# Least number of rows, landmarks excluded, from which the noise is estimated. With 100 rows, the relative standard
 # error of the variance is 1/7.
 _LEAST_VALIDATION_ROWS = 100
 # Number of float64 arrays (rows, m) that exist at the same time.

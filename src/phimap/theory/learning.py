@@ -188,7 +188,7 @@ def _plain_order(n: int, decay: str) -> float:
 
 
 def _leverage_order(n: int, decay: str, decay_rate: float, *, harmonic: float) -> float:
-    """Return the order of the number of directions that are drawn from the optimised distribution.
+    """Return the number of directions needed from the optimised distribution, up to a constant factor.
 
     `harmonic` is the exponent of n for harmonic decay.
     """

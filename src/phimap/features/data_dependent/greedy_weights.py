@@ -55,9 +55,10 @@ def frank_wolfe(G: np.ndarray, size: int) -> np.ndarray:
 def giga(G: np.ndarray, size: int) -> np.ndarray:
     """Nonnegative weights (l,), at most `size` of them positive, by greedy iterative geodesic ascent.
 
-    A point on the unit sphere moves toward the direction of R, the sum of all r_j. Each step takes the r_j whose great
-    circle from the point is closest in direction to the one to R, and moves along it to the point nearest to R. The
-    length of the weighted sum is fitted at the end; the error is ``|R| sin(angle)`` of the remaining angle.
+    A point y on the unit sphere moves toward the direction of R, the sum of all vectors r_j. Each step chooses the r_j
+    for which the great circle from y to r_j leaves y most nearly in the direction of R. Then y moves along this circle
+    to the position nearest to R. The length of the weighted sum is fitted at the end. The error is ``|R| sin(angle)``,
+    where the angle is the one that remains between y and R.
     """
     lengths = np.sqrt(G.diagonal())
     whole = float(np.sqrt(max(G.sum(), 0.0)))

@@ -24,8 +24,8 @@ _POINTS_PER_DECADE = 4
 _TOP = 10.0
 _FLOOR = 1e-2
 _MOST_DECADES = 10
-# Solutions are computed at `_REACH` grid points on each side of the best one. The search ends once the solutions at the
-# `_NEEDED` nearest points on each side have settled.
+# Solutions are computed at `_REACH` grid points on each side of the best one. The search ends once the solutions at
+# the `_NEEDED` nearest points on each side have settled.
 _REACH, _NEEDED = 2, 1
 _AT_ONCE = 2 * _REACH + 1
 # Largest remaining change of a settled solution, as a share of its squared error. Scores near the minimum differ by

@@ -156,8 +156,8 @@ class GramSketch:
         Number of features, and number of directions at the start.
     rng : Generator
     rows : SketchRows, optional
-        Rows that represent all rows; the sketch forms their products itself. Without them `add` takes the products of
-        all rows.
+        Sample of the rows. If it is given, the sketch computes the products with the Gram matrix of the sample. If
+        not, the caller gives `add` the products with the Gram matrix of all rows.
 
     Attributes
     ----------

@@ -16,8 +16,8 @@ _LEAST_COMPONENTS = 256
 # Largest width that is tried. The gain of a larger width is predicted from that of the last doubling.
 _MOST_TRIED = 2048
 _MOST_ROWS = 8000
-# Share by which a doubling must lower the mean squared error. A doubling that is not tried must follow on one that
-# gains twice this share.
+# Share by which a doubling must lower the mean squared error. A width above
+# `_MOST_TRIED` is taken without a trial only if the doubling before it gained twice this share.
 _GAIN = 0.02
 # Least number of rows for each feature after a doubling that is not tried.
 _ROWS_A_FEATURE = 3
@@ -27,7 +27,7 @@ def most_components(budget: int) -> int:
     """The largest power of two of features with which ridge regression on any number of rows fits `budget` bytes."""
     width = MOST_COMPONENTS
     while width > _LEAST_COMPONENTS:
-        # Twice the smallest batch leaves room for scratch.
+        # The second batch is for arrays that are computed from the first.
         if RidgeSolver.memory(None, width) + 2 * smallest_batch(width, 8) <= budget:
             break
         width //= 2
