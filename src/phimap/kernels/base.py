@@ -97,6 +97,21 @@ class Kernel(BaseEstimator, ABC):
             np.fill_diagonal(result, self._diagonal_of(left))
         return result
 
+    def in_single_precision(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray | None:
+        """Evaluate the kernel in float32 for dense, finite rows `X` (n, d) in float32 and `Y` (m, d).
+
+        Returns
+        -------
+        ndarray of shape (n, m), or None
+            None if the kernel has no form in float32 for so many columns.
+
+        Notes
+        -----
+        **Error.** Some eps of float32, times the squared distance in length scales if this is above 1. Small distances
+        have the same relative error, because they are sums of differences.
+        """
+        return None
+
     def diag(self, X: Any) -> np.ndarray:
         """Evaluate the kernel of each row with itself.
 

@@ -14,10 +14,27 @@ from phimap.kernels.geometry import Rows, paired_columns, squared_distances
 from phimap.kernels.profiles import gaussian, matern
 from phimap.kernels.slopes import product_gradients, radial_gradients
 from phimap.kernels.spectral import CauchyLaw, GaussianLaw, LaplaceLaw, SpectralLaw, StudentLaw
+from phimap.ops import ops_for
+from phimap.ops.primitives.distances import sums_of_differences
+
+
+# Largest number of columns for sums of differences. With more columns a matrix product takes less time.
+_MOST_COLUMNS = 128
 
 
 class _ScaledKernel(StationaryKernel):
     """A kernel whose spectral law is determined by the dimension and the inverse length scales."""
+
+    def _sums_of_differences(self, X: np.ndarray, Y: np.ndarray, power: int) -> np.ndarray | None:
+        """Sums over columns of powers of scaled differences (n, m) in float32; None for too many columns."""
+        if X.shape[1] > _MOST_COLUMNS:
+            return None
+        self._check_parameters(X.shape[1])
+        # Rows far from the origin lose no digits in the product with the scale, since a common row is subtracted first.
+        centre = Y.mean(axis=0).astype(np.float32)
+        scale = self._inverse_length_scale(X.shape[1])
+        left, right = (((rows - centre) * scale).astype(np.float32, copy=False) for rows in (X, Y))
+        return sums_of_differences(ops_for(left), left, right, power)
 
     def spectral_law(self, n_features: int) -> SpectralLaw:
         n_features = check_integer("n_features", n_features, least=1)
@@ -119,6 +136,10 @@ class Gaussian(_GammaKernel):
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
         return gaussian(squared_distances(X, Y, self._inverse_length_scale(X.shape[1])))
 
+    def in_single_precision(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray | None:
+        squared = self._sums_of_differences(X, Y, 2)
+        return None if squared is None else gaussian(squared)
+
     def gradients(self, X: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
         scale = self._inverse_length_scale(X.shape[1])
         return radial_gradients(X, Y, weights, lambda squared: -gaussian(squared), scale)
@@ -202,6 +223,10 @@ class Laplacian(_GammaKernel):
             exponent = cdist(X, Y, "cityblock", w=np.broadcast_to(np.asarray(scale, dtype=np.float64), X.shape[1]))
         np.negative(exponent, out=exponent)
         return np.exp(exponent, out=exponent)
+
+    def in_single_precision(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray | None:
+        exponent = self._sums_of_differences(X, Y, 1)
+        return None if exponent is None else np.exp(np.negative(exponent, out=exponent), out=exponent)
 
     def gradients(self, X: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return product_gradients(X, Y, weights, self(X, Y), self._inverse_length_scale(X.shape[1]))
@@ -331,6 +356,12 @@ class Matern(_ScaledKernel):
 
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
         return self._of_squared(squared_distances(X, Y, self._inverse_length_scale(X.shape[1])))
+
+    def in_single_precision(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray | None:
+        if self._check_nu() not in (0.5, 1.5, 2.5, np.inf):
+            return None
+        squared = self._sums_of_differences(X, Y, 2)
+        return None if squared is None else self._of_squared(squared)
 
     def gradients(self, X: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
         nu = self._check_nu()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,13 +13,12 @@ from phimap.learn.rows.samples import CAPACITY
 from phimap.learn.rows.scaling import Scaling, Squash
 from phimap.learn.rows.summary import RowSummary
 from phimap.learn.scaled_map import ScaledMap, scaled
-from phimap.learn.search.families import KernelFamily
 from phimap.learn.search.kernel import map_of_family, median_kernel
 from phimap.learn.search.log import SearchLog, TrialLog
 from phimap.learn.search.metric import metric_of
 from phimap.learn.search.mixture import fitted_mixture
 from phimap.learn.search.sample import SearchSample
-from phimap.learn.search.search import SearchResult, best_scaling, is_open, search
+from phimap.learn.search.search import SearchResult, is_open, search
 from phimap.learn.search.width import choose_width
 from phimap.learn.settings import FitSettings
 from phimap.learn.targets.base import Targets
@@ -67,13 +65,14 @@ def choose_map(
     first_rows, _, weights = summary.sample.first(LENGTH_SCALE_ROWS)
     # Products outside of tasks use one thread, so that the number of threads does not affect the choice.
     with single_threaded_blas():
-        found, scaling = _choose_kernel(source, scaling, scaled(scaling, first_rows), weights)
+        log = TrialLog()
+        found, scaling = _choose_kernel(source, scaling, scaled(scaling, first_rows), weights, log)
         metric, scaling = metric_of(found.root, inputs.width), scaling.rooted(found.root)
         feature_map = settings.kernel.kernel
         if not isinstance(feature_map, RandomMap):
             width = settings.most_width
             if settings.n_components == "auto":
-                width = choose_width(found, source.sample(scaling), n_rows, width)
+                width = choose_width(found, source.sample(scaling), n_rows, width, settings.effort, log)
             feature_map = map_of_family(
                 found.family,
                 found.kernel,
@@ -110,7 +109,7 @@ class _SearchSource:
 
 
 def _choose_kernel(
-    source: _SearchSource, scaling: Scaling, rows: np.ndarray, weights: np.ndarray | None
+    source: _SearchSource, scaling: Scaling, rows: np.ndarray, weights: np.ndarray | None, log: TrialLog
 ) -> tuple[SearchResult, Scaling]:
     """Choose the kernel and the scaling, which may squash heavy tails; the metric is not yet part of the scaling.
 
@@ -127,32 +126,22 @@ def _choose_kernel(
         return fitted_mixture(sample, settings.effort, seed=seed, n_jobs=settings.n_jobs), scaling
     if not is_open(families):
         return SearchResult(median_kernel(families[0], rows, weights), families[0], None, None), scaling
-    log = TrialLog()
-    scaling = _best_scaling(source, scaling, families, seed, log)
-    result = search(
+    scalings = [scaling, *_squashed(source)]
+    found = search(
         families,
-        source.sample(scaling),
+        [source.sample(one) for one in scalings],
         settings.effort,
         seed=seed,
         n_jobs=settings.n_jobs,
-        most_components=settings.width_for(inputs.width),
         log=log,
     )
-    return result, scaling
+    return found, scalings[found.scaling]
 
 
-def _best_scaling(
-    source: _SearchSource, scaling: Scaling, families: Sequence[KernelFamily], seed: int, log: TrialLog
-) -> Scaling:
-    """Return a scaling that squashes heavy tails if that lowers the validation error, else the given scaling."""
+def _squashed(source: _SearchSource) -> list[Scaling]:
+    """Return the scaling that squashes heavy tails, if the search may choose it and a column has heavy tails."""
     settings, X = source.settings, source.summary.map_sample.X
-    free = settings.standardize == "auto" and settings.searches_kernel
-    if not free or sparse.issparse(X) or not any(family.metrics for family in families):
-        return scaling
+    if settings.standardize != "auto" or not settings.searches_kernel or sparse.issparse(X):
+        return []
     squash = Squash.of_sample(X, None if source.inputs.encoder is None else source.inputs.encoder.amounts_)
-    if squash is None:
-        return scaling
-    squashed = Scaling.squashed(squash, X)
-    samples = [source.sample(scaling), source.sample(squashed)]
-    best = best_scaling(families, samples, settings.effort, seed=seed, n_jobs=settings.n_jobs, log=log)
-    return squashed if best else scaling
+    return [] if squash is None else [Scaling.squashed(squash, X)]

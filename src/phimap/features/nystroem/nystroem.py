@@ -162,7 +162,11 @@ class NystroemFeatures(FeatureMap):
             raise TypeError(f"`kernel` must be a Kernel, got {type(kernel).__name__}.")
         landmarks, dtype = self._landmarks(kernel, X, streams["landmarks"])
         self.kernel_ = kernel
-        return NystroemRecord(kernel, *_pivoted_whitening(kernel, landmarks, dtype), self.n_components)
+        return NystroemRecord(kernel, *self._whitened(kernel, landmarks, dtype), self.n_components)
+
+    def _whitened(self, kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+        """Landmarks that are kept, in the order of the features, and their whitening for data of `dtype`."""
+        return pivoted_whitening(kernel, landmarks, dtype)
 
     def _landmarks(self, kernel: Kernel, X: Array, rng: np.random.Generator) -> tuple[np.ndarray, np.dtype]:
         """Landmarks (r, d) in float64, and the dtype of the data, which determines their precision."""
@@ -201,18 +205,25 @@ class NystroemFeatures(FeatureMap):
             )
 
 
-def _pivoted_whitening(kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+def pivoted_whitening(kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """Landmarks in pivot order, truncated at the numerical rank for data of `dtype`, and their whitening."""
     from scipy.linalg import lapack
 
     K = kernel(landmarks)
-    # Kernel values have rounding errors of about eps: pivots above this tolerance have relative errors of at most a few
-    # percent. The tolerance does not grow with the number of landmarks: kernels with large length scales, whose pivots
-    # decrease quickly, would otherwise keep too few features.
-    tolerance = _LEAST_PIVOT * np.finfo(dtype).eps * K.diagonal().max(initial=0.0)
+    tolerance = least_pivot(K, dtype)
     with single_threaded_blas():
         factor, pivots, rank, _ = lapack.dpstrf(K, tol=tolerance, lower=1)  # pyright: ignore[reportAttributeAccessIssue]
         kept = landmarks[pivots[:rank] - 1]
         lower = np.tril(factor[:rank, :rank])
         inverse, _ = lapack.dtrtri(lower, lower=1, overwrite_c=1)  # pyright: ignore[reportAttributeAccessIssue]
     return kept, np.ascontiguousarray(inverse.T)
+
+
+def least_pivot(K: np.ndarray, dtype: np.dtype) -> float:
+    """The least pivot of a kernel matrix `K` of landmarks that is kept for data of `dtype`.
+
+    Kernel values have rounding errors of about eps: pivots above this tolerance have relative errors of at most a few
+    percent. The tolerance does not grow with the number of landmarks: kernels with large length scales, whose pivots
+    decrease quickly, would otherwise keep too few features.
+    """
+    return _LEAST_PIVOT * float(np.finfo(dtype).eps) * float(K.diagonal().max(initial=0.0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -13,7 +14,7 @@ from phimap.kernels import Kernel
 from phimap.learn.corrections.corrections import Corrections, moved_rows, nearest
 from phimap.learn.corrections.partition import Partition
 from phimap.learn.corrections.residuals import TILE_ROWS, Residuals
-from phimap.learn.search.trial import descend
+from phimap.learn.search.trial import descend_along
 from phimap.ops import run_tasks
 
 # Maximum number of rows of a region. A model of so many rows takes a tenth of a second.
@@ -78,35 +79,47 @@ def learn_corrections(
     **Cost.** Twice ``n_r^3 / 3`` multiply-adds for each region of n_r rows. For each root, ten to thirty times as much
     in the regions that choose width and alpha.
     """
-    trials = [one for root in roots if (one := _trial(kernel, residuals, root, n_jobs)) is not None]
-    rows = np.flatnonzero(residuals.held_out)
-    best = min(trials, key=lambda one: one.loss, default=None)
-    if best is None or not best.loss < (1 - _GAIN) * residuals.loss(rows, residuals.training_fit_errors[rows]):
+    choices = []
+    for root in roots:
+        regions = _Regions.of(residuals, root)
+        if (chosen := _choose(kernel, regions, n_jobs)) is not None:
+            choices.append((chosen, regions))
+    if not choices:
         return None
-    moved, scale = best.residuals, best.scale
+    chosen, regions = min(choices, key=lambda choice: choice[0].share)
+    fits = run_tasks(lambda part: _RegionFit(kernel, chosen.scale, regions.residuals, part), regions.parts, n_jobs)
+    validated = np.concatenate([fit.validation for fit in fits])
+    errors = np.empty_like(residuals.errors)
+    errors[validated] = np.concatenate(run_tasks(lambda fit: fit.errors(chosen.alpha), fits, n_jobs))
+    rows = np.flatnonzero(residuals.held_out)
+    before = residuals.loss(rows, residuals.training_fit_errors[rows])
+    if not residuals.loss(rows, errors[rows]) < (1 - _GAIN) * before:
+        return None
+    X = regions.residuals.X
 
     def learn(part: np.ndarray) -> np.ndarray:
-        return _coefficients(kernel, scale, best.alpha, moved.X[part], moved.errors[part], moved.count(part))
+        matrix = _kernel_values(kernel, X[part] * X.dtype.type(chosen.scale))
+        return _solve(matrix, chosen.alpha, residuals.errors[part], residuals.count(part))
 
-    order = np.concatenate(best.parts)
+    order = np.concatenate(regions.parts)
     by_key = np.argsort(residuals.keys[rows])
     return Corrections(
-        best.partition,
+        regions.partition,
         kernel,
-        best.root,
-        scale,
-        moved.X[order] * moved.X.dtype.type(scale),
-        np.concatenate(run_tasks(learn, best.parts, n_jobs)),
-        np.cumsum([part.size for part in best.parts]),
+        regions.root,
+        chosen.scale,
+        X[order] * X.dtype.type(chosen.scale),
+        np.concatenate(run_tasks(learn, regions.parts, n_jobs)),
+        np.cumsum([part.size for part in regions.parts]),
         residuals.keys[rows][by_key],
-        best.errors[by_key],
-        best.reach(),
+        errors[rows][by_key],
+        regions.reach(chosen.scale),
     )
 
 
 @dataclass(frozen=True)
-class _CorrectionTrial:
-    """Corrections of the training fit with one of the roots, and the errors that remain at the validation rows.
+class _Regions:
+    """The residuals, divided into regions after multiplication by one of the roots.
 
     Attributes
     ----------
@@ -116,67 +129,58 @@ class _CorrectionTrial:
     partition : Partition
     parts : list of ndarray of int
         Rows of each region.
-    scale, alpha : float
-    errors : ndarray of shape (r, t)
-        Errors of the validation rows, in the order of the rows.
-    loss : float
-        Weighted sum of the squared errors.
     """
 
     root: np.ndarray | None
     residuals: Residuals
     partition: Partition
     parts: list[np.ndarray]
-    scale: float
-    alpha: float
-    errors: np.ndarray
-    loss: float
 
-    def reach(self) -> float:
+    @classmethod
+    def of(cls, residuals: Residuals, root: np.ndarray | None) -> _Regions:
+        """Divide the rows times `root`."""
+        moved = replace(residuals, X=moved_rows(residuals.X, root))
+        partition = Partition.of_rows(moved.X, n_regions_for(len(moved.X)))
+        regions = partition.assign(moved.X)
+        return cls(root, moved, partition, [np.flatnonzero(regions == one) for one in range(partition.n_regions)])
+
+    def reach(self, scale: float) -> float:
         """Largest distance of a validation row to the nearest training row of its region; 0 if no region has both."""
-        rows, held_out = self.residuals.X * self.residuals.X.dtype.type(self.scale), self.residuals.held_out
+        rows, held_out = self.residuals.X * self.residuals.X.dtype.type(scale), self.residuals.held_out
         distances = np.concatenate(
             [nearest(rows[part[held_out[part]]], rows[part[~held_out[part]]]) for part in self.parts]
         )
         return float(distances[np.isfinite(distances)].max(initial=0.0))
 
 
-def _trial(
-    kernel: Kernel, residuals: Residuals, root: np.ndarray | None, n_jobs: int | None
-) -> _CorrectionTrial | None:
-    """Try a root; return None if the regions that choose the width gain too little or a region has too many rows."""
-    moved = replace(residuals, X=moved_rows(residuals.X, root))
-    n_regions = n_regions_for(len(moved.X))
-    partition = Partition.of_rows(moved.X, n_regions)
-    regions = partition.assign(moved.X)
-    parts = [np.flatnonzero(regions == region) for region in range(n_regions)]
+class _Choice(NamedTuple):
+    """Width and alpha of corrections, and the share of the validation error that remains in the tried regions."""
+
+    scale: float
+    alpha: float
+    share: float
+
+
+def _choose(kernel: Kernel, regions: _Regions, n_jobs: int | None) -> _Choice | None:
+    """Return the choice of least validation error in some regions.
+
+    The result is None if these regions gain too little, or if a region has too many rows.
+    """
+    residuals, parts = regions.residuals, regions.parts
     # Planes do not separate equal rows. So many equal rows form a region that exceeds the memory.
-    chosen = _choose(kernel, moved, parts, n_jobs) if max(map(len, parts)) <= 2 * _MOST_ROWS else None
-    if chosen is None:
+    if max(map(len, parts)) > 2 * _MOST_ROWS:
         return None
-    scale, alpha = chosen
-    errors = np.empty((len(moved.X), moved.errors.shape[1]))
-    of_regions = run_tasks(lambda part: _RegionFit(kernel, scale, moved, part).errors(alpha), parts, n_jobs)
-    for part, found in zip(parts, of_regions, strict=True):
-        errors[part[moved.held_out[part]]] = found
-    rows = np.flatnonzero(moved.held_out)
-    return _CorrectionTrial(root, moved, partition, parts, scale, alpha, errors[rows], moved.loss(rows, errors[rows]))
-
-
-def _choose(
-    kernel: Kernel, residuals: Residuals, parts: Sequence[np.ndarray], n_jobs: int | None
-) -> tuple[float, float] | None:
-    """Return the scale and alpha of least validation error in some regions, or None if these gain too little."""
     step = max(1, int(residuals.held_out.sum()) // _VALIDATION_ROWS)
     probes = [part for part in parts[::step] if residuals.held_out[part].any()]
 
     def best_alpha(halvings: int, first: int) -> tuple[int, float]:
         fits = run_tasks(lambda part: _RegionFit(kernel, 2.0**halvings, residuals, part), probes, n_jobs)
 
-        def losses(indices: list[int]) -> list[float]:
-            return [sum(run_tasks(lambda fit, alpha=_ALPHAS[i]: fit.loss(alpha), fits, n_jobs)) for i in indices]
+        def loss_and_slope(index: int) -> tuple[float, float]:
+            found = run_tasks(lambda fit: fit.loss_and_slope(_ALPHAS[index]), fits, n_jobs)
+            return sum(loss for loss, _ in found), sum(slope for _, slope in found)
 
-        return descend(losses, first, _ALPHAS.size)
+        return descend_along(loss_and_slope, first, _ALPHAS)
 
     (index, loss), halvings = best_alpha(0, _FIRST_ALPHA), 0
     while halvings < _MOST_HALVINGS:
@@ -185,8 +189,8 @@ def _choose(
             break
         (index, loss), halvings = narrower, halvings + 1
     rows = np.concatenate([part[residuals.held_out[part]] for part in probes])
-    before = residuals.loss(rows, residuals.training_fit_errors[rows])
-    return (2.0**halvings, float(_ALPHAS[index])) if loss < (1 - _GAIN) * before else None
+    share = loss / max(residuals.loss(rows, residuals.training_fit_errors[rows]), np.finfo(np.float64).tiny)
+    return _Choice(2.0**halvings, float(_ALPHAS[index]), share) if share < 1 - _GAIN else None
 
 
 class _RegionFit:
@@ -200,41 +204,54 @@ class _RegionFit:
     residuals : Residuals
     part : ndarray of int
         Rows of the region.
+
+    Attributes
+    ----------
+    validation : ndarray of int
+        Validation rows of the region.
     """
 
     def __init__(self, kernel: Kernel, scale: float, residuals: Residuals, part: np.ndarray):
-        self._training, self._validation = (part[residuals.held_out[part] == held_out] for held_out in (False, True))
+        training, self.validation = (part[residuals.held_out[part] == held_out] for held_out in (False, True))
         self._residuals = residuals
-        rows, others = (residuals.X[some].astype(np.float64) * scale for some in (self._training, self._validation))
+        self._targets, self._weights = residuals.training_fit_errors[training], residuals.count(training)
+        rows, others = (residuals.X[some] * residuals.X.dtype.type(scale) for some in (training, self.validation))
         # A region may be empty, since planes do not separate equal rows.
-        self._matrix = kernel(rows) if len(rows) else np.empty((0, 0))
-        self._values = kernel(others, rows) if len(rows) and len(others) else np.zeros((len(others), len(rows)))
+        self._matrix = _kernel_values(kernel, rows)
+        self._values = _kernel_values(kernel, others, rows)
 
     def errors(self, alpha: float) -> np.ndarray:
         """Errors (r, t) of the validation rows."""
-        training, validation = (
-            self._residuals.training_fit_errors[some] for some in (self._training, self._validation)
-        )
-        coefs = _solve(self._matrix, alpha, training, self._residuals.count(self._training))
-        return validation - self._values @ coefs
+        coefs = _solve(self._matrix, alpha, self._targets, self._weights)
+        return self._residuals.training_fit_errors[self.validation] - self._values @ coefs
 
-    def loss(self, alpha: float) -> float:
-        """Weighted sum of the squared errors."""
-        return self._residuals.loss(self._validation, self.errors(alpha))
-
-
-def _coefficients(
-    kernel: Kernel, scale: float, alpha: float, X: np.ndarray, errors: np.ndarray, weights: np.ndarray
-) -> np.ndarray:
-    """Coefficients (n, t) for the rows of a region."""
-    return _solve(kernel(X.astype(np.float64) * scale), alpha, errors, weights) if len(X) else errors
+    def loss_and_slope(self, alpha: float) -> tuple[float, float]:
+        """Weighted sum of the squared errors, and its derivative with respect to log alpha."""
+        coefs, slopes = _solve(self._matrix, alpha, self._targets, self._weights, slopes=True)
+        errors = self._residuals.training_fit_errors[self.validation] - self._values @ coefs
+        weights = self._residuals.count(self.validation)
+        slope = -2 * float(weights @ (errors * (self._values @ slopes)).sum(axis=1))
+        return self._residuals.loss(self.validation, errors), slope
 
 
-def _solve(matrix: np.ndarray, alpha: float, errors: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """``S (S K S + alpha I)^{-1} S E`` (n, t)."""
+def _kernel_values(kernel: Kernel, X: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
+    """Kernel values in float64, computed in float32 where the kernel can: all alphas are far above this rounding."""
+    Y = X if Y is None else Y
+    if not (len(X) and len(Y)):
+        return np.zeros((len(X), len(Y)))
+    single = kernel.in_single_precision(X.astype(np.float32, copy=False), Y)
+    return kernel(X.astype(np.float64), Y.astype(np.float64)) if single is None else single.astype(np.float64)
+
+
+def _solve(matrix: np.ndarray, alpha: float, errors: np.ndarray, weights: np.ndarray, *, slopes: bool = False) -> Any:
+    """``S (S K S + alpha I)^{-1} S E`` (n, t), and its derivative with respect to log alpha if `slopes`."""
     if not weights.size:
-        return errors
-    roots = np.sqrt(weights)
-    shifted = matrix * np.outer(roots, roots) + alpha * np.eye(roots.size)
+        return (errors, errors) if slopes else errors
+    roots = np.sqrt(weights)[:, None]
+    shifted = np.array(matrix, order="F") if (weights == 1).all() else np.asfortranarray(matrix * (roots * roots.T))
+    shifted[np.diag_indices_from(shifted)] += alpha
     factor = linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
-    return roots[:, None] * linalg.cho_solve(factor, roots[:, None] * errors, check_finite=False)
+    solved = linalg.cho_solve(factor, roots * errors, check_finite=False)
+    if not slopes:
+        return roots * solved
+    return roots * solved, roots * linalg.cho_solve(factor, -alpha * solved, check_finite=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -12,31 +14,35 @@ class Effort:
     Attributes
     ----------
     n_components, n_rows : tuple of int
-        For each rung, the width of the maps and the number of rows; there are one or three rungs.
+        For each rung, the width of the maps and the number of rows; there are one to three rungs.
     survivors : int
-        Number of candidates that go on to the second rung.
+        Number of candidates of one kind of metric that go on to the last rung.
+    stages, steps : int
+        Maximum number of stages in which a metric is learned, and number of steps of a stage.
     rounds : int
-        Maximum number of rounds in which the metric is learned at a rung.
-    deciding_width : int or None
-        Width of the maps on which the kinds of metric are compared at the end; None skips this comparison.
+        Maximum number of rounds in which a learned metric is refined by the gradients of the fits.
+    most_products : float
+        Largest product of the number of rows and the squared number of features, if this number is chosen.
     combines : bool
         Whether sums and products of kernels are tried.
-    steps, starts : int
+    mixture_steps, mixture_starts : int
         Maximum number of steps, and number of starts, of the fit of a spectral mixture.
     """
 
     n_components: tuple[int, ...]
     n_rows: tuple[int, ...]
     survivors: int
+    stages: int
+    steps: int
     rounds: int
-    deciding_width: int | None
+    most_products: float
     combines: bool = False
-    steps: int = 100
-    starts: int = 4
+    mixture_steps: int = 100
+    mixture_starts: int = 4
 
 
 EFFORTS = {
-    "fast": Effort((256,), (2500,), 1, 3, None, steps=30, starts=2),
-    "normal": Effort((256, 512, 1024), (2500, 5000, 8000), 2, 8, 2048),
-    "thorough": Effort((512, 1024, 2048), (5000, 8000, 16_000), 4, 8, 4096, combines=True, steps=200, starts=8),
+    "fast": Effort((256, 512), (2500, 5000), 1, 3, 6, 2, 5e10, mixture_steps=30, mixture_starts=2),
+    "normal": Effort((256, 512, 1024), (2500, 5000, 8000), 1, 8, 6, 4, 1.8e11),
+    "thorough": Effort((512, 1024, 2048), (5000, 8000, 16_000), 2, 16, 6, 8, np.inf, True, 200, 8),
 }

@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import lapack
 
 from phimap.features import NystroemFeatures
 from phimap.features.defaults import map_of_kernel
+from phimap.features.nystroem.nystroem import least_pivot, pivoted_whitening
 from phimap.kernels import NTK, Additive, Gaussian, Kernel, Laplacian, Matern, StationaryKernel
 from phimap.ops import single_threaded_blas
 from phimap.random_map import RandomMap
 
+# Smoothness of the Matern kernel that is tried first, and with which metrics are learned for kernels that are not
+# isotropic.
+_NU = 1.5
 # Relative rounding error of a sum of half a million weights.
 _ROUNDING = 1e-12
 
@@ -56,6 +61,24 @@ def random_features(kernel: Kernel, n_components: int, random_state: Any, n_jobs
     return map_of_kernel(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
 
 
+class TrialLandmarks(NystroemFeatures):
+    """Nystroem features of random landmarks, for trials.
+
+    The landmarks are not put in the order of pivots, which would take most of the time of a small fit. Instead their
+    kernel matrix has a small multiple of the identity added.
+    """
+
+    def _whitened(self, kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+        K = kernel(landmarks)
+        K[np.diag_indices_from(K)] += least_pivot(K, dtype)
+        with single_threaded_blas():
+            factor, failed = lapack.dpotrf(K, lower=1, clean=1, overwrite_a=1)  # pyright: ignore[reportAttributeAccessIssue]
+            if failed:
+                return pivoted_whitening(kernel, landmarks, dtype)
+            inverse, _ = lapack.dtrtri(factor, lower=1, overwrite_c=1)  # pyright: ignore[reportAttributeAccessIssue]
+        return landmarks, np.ascontiguousarray(inverse.T)
+
+
 def landmarks(kernel: Kernel, n_components: int, random_state: Any, n_jobs: int | None) -> RandomMap:
     """The unfitted map to Nystroem features with random landmarks."""
     return NystroemFeatures(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
@@ -75,8 +98,8 @@ class KernelFamily:
     metrics : tuple of str
         Kinds of metric that may be learned: ``"diagonal"``, ``"full"``.
     features : MapMaker
-    next : KernelFamily or None
-        The family that uses a metric learned with this family; None means this family.
+    is_additive : bool
+        Whether the kernel is additive. Small maps miss most terms of such a kernel.
     fixed : bool
         Whether the length scale stays at the median distance.
     siblings : tuple of tuples of KernelFamily
@@ -89,9 +112,24 @@ class KernelFamily:
     has_width: bool
     metrics: tuple[str, ...]
     features: MapMaker
-    next: KernelFamily | None = None
+    is_additive: bool = False
     fixed: bool = False
     siblings: tuple[tuple[KernelFamily, ...], ...] = ()
+
+    @property
+    def is_isotropic(self) -> bool:
+        """Whether the kernel has a length scale that can be chosen, and depends on Euclidean distances."""
+        return isinstance(self.unit(), Gaussian | Matern)
+
+    def metric_kernel(self) -> StationaryKernel:
+        """The kernel of length scale 1 with which metrics are learned: that of the family if it is isotropic."""
+        unit = self.unit()
+        return unit if unit is not None and self.is_isotropic else Matern(nu=_NU)
+
+    def trial_features(self, kernel: Kernel, n_components: int, random_state: Any, n_jobs: int | None) -> RandomMap:
+        """The unfitted map of a trial, which is cheaper to fit than that of the model."""
+        features = TrialLandmarks if self.features is landmarks else self.features
+        return features(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
 
     def unit(self) -> StationaryKernel | None:
         """The kernel of length scale 1, by which distances are measured; None for a kernel without a length scale."""
@@ -134,7 +172,7 @@ def default_families(metrics: tuple[str, ...], n_features: int) -> list[KernelFa
     """
     diagonal = tuple(kind for kind in metrics if kind == "diagonal")
     smoother, rougher = (tuple(radial(nu, metrics) for nu in ladder) for ladder in ((2.5, np.inf), (0.5,)))
-    smooth = radial(1.5, metrics, siblings=(smoother, rougher))
+    smooth = radial(_NU, metrics, siblings=(smoother, rougher))
     families = [
         laplacian(diagonal),
         smooth,
@@ -146,9 +184,9 @@ def default_families(metrics: tuple[str, ...], n_features: int) -> list[KernelFa
                 "additive",
                 lambda width: Additive(Gaussian(width or 1.0), order=2),
                 True,
-                diagonal,
+                (),
                 random_features,
-                next=smooth,
+                is_additive=True,
             )
         )
     return families

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -22,7 +23,7 @@ class SearchLog(Record):
     metrics : tuple of str
         ``"none"``, ``"diagonal"`` or ``"full"``.
     rounds : ndarray of int, shape (n_trials,)
-        Number of times that the metric had been learned.
+        Number of times that the metric had been learned: 0 or 1, and more in files of former versions.
     length_scales : ndarray of shape (n_trials,)
         NaN for a kernel without a width.
     n_components, n_rows : ndarray of int, shape (n_trials,)
@@ -57,9 +58,21 @@ class TrialEntry(NamedTuple):
 
 @dataclass
 class TrialLog:
-    """The trials so far of a search."""
+    """The trials so far of a search.
+
+    Attributes
+    ----------
+    entries : list of TrialEntry
+    deadline : float
+        Time of `time.monotonic` from which no further trial begins, except for the first one.
+    """
 
     entries: list[TrialEntry] = field(default_factory=list)
+    deadline: float = np.inf
+
+    def is_over(self) -> bool:
+        """Whether no further trial may begin."""
+        return bool(self.entries) and time.monotonic() >= self.deadline
 
     def record(self) -> SearchLog:
         """Return the trials so far, of which there must be at least one."""

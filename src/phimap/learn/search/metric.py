@@ -163,7 +163,7 @@ def tied(factor: np.ndarray, parts: np.ndarray) -> np.ndarray:
     return np.sqrt(means[parts])[None]
 
 
-def tempered_root(root: np.ndarray, exponent: float) -> np.ndarray:
+def power_of_root(root: np.ndarray, exponent: float) -> np.ndarray:
     """Root of a power of a metric, given the root (d,) or (d, k) of the metric."""
     return root_of(root[None], "diagonal", exponent) if root.ndim == 1 else root_of(root.T, "full", exponent)
 

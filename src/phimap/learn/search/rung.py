@@ -7,25 +7,26 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from phimap.kernels import StationaryKernel
 from phimap.learn.search.families import KernelFamily, combination, median_length_scale
 from phimap.learn.search.log import TrialEntry, TrialLog
-from phimap.learn.search.metric import gradient_factor, mean_root, root_of, tempered_root, tied
+from phimap.learn.search.metric import gradient_factor, mean_root, power_of_root, root_of, tied
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.trial import FIRST_ALPHA, TrialResult, rooted, run_trial
 from phimap.ops import run_tasks
 
-# Base of the length scales, which are the median distance times a power of it.
-_STEP = 2.0
+#: Base of the length scales, which are the median distance times a power of it.
+STEP = 2.0
 #: Exponents of the length scales that are tried first.
 FIRST_POWERS = (-1, 0, 1)
 # Largest absolute value of the exponent of a length scale.
 _MOST_POWER = 6
-#: Share by which the error must fall if a further round of the metric, or a further step of the width, is to follow.
+#: Share by which the error must fall if a further step of the width is to follow.
 GAIN = 0.01
 # Amount by which the exponent of the second kernel of a sum may exceed that of the first kernel.
 _WIDER = 2
-#: Power to which a metric is raised to bring it closer to the identity.
-TEMPERED = 0.5
+# Power to which a metric is raised to bring it closer to the identity.
+_TEMPERED = 0.5
 # Number of rows from which the median distance is computed.
 _MEDIAN_ROWS = 500
 
@@ -38,17 +39,13 @@ class KernelCandidate:
     ----------
     family : KernelFamily
     metric : {"none", "diagonal", "full"}
-        Kind of metric that further rounds learn.
-    round : int
-        Number of times that the metric has been learned; 0 means that it is the identity.
+        Kind of the metric.
     power : int
         Exponent p of the length scale, which is the median distance times 2^p.
     length_scale : float or None
         The length scale; None for a kernel that has none.
     roots : tuple of ndarray or None
         Root of the metric in each fold.
-    exponent : float
-        Power to which each metric learned in further rounds is raised.
     alpha : int
         Index of the best regularisation in the last trial.
     result : TrialResult or None
@@ -57,18 +54,16 @@ class KernelCandidate:
 
     family: KernelFamily
     metric: str
-    round: int
     power: int
     length_scale: float | None
     roots: tuple[np.ndarray | None, ...]
-    exponent: float = 1.0
     alpha: int = FIRST_ALPHA
     result: TrialResult | None = None
 
     @classmethod
     def start(cls, family: KernelFamily, rung: Rung) -> KernelCandidate:
         """Create the candidate of a family without a metric, before its trial."""
-        return cls(family, "none", 0, 0, None, (None,) * len(rung.sample.folds()))
+        return cls(family, "none", 0, None, (None,) * len(rung.sample.folds()))
 
     @property
     def root(self) -> np.ndarray | None:
@@ -80,10 +75,6 @@ class KernelCandidate:
     def error(self) -> float:
         """Held-out error; infinite before the trial."""
         return np.inf if self.result is None else self.result.error
-
-    def with_mean_metric(self) -> KernelCandidate:
-        """Return the candidate before a trial, with the mean metric in every fold."""
-        return replace(self, roots=(self.root,) * len(self.roots), result=None)
 
     def of_family(self, family: KernelFamily) -> KernelCandidate:
         """Return the candidate before a trial, with the kernel of another family."""
@@ -117,13 +108,18 @@ class Rung:
     log: TrialLog
 
     def evaluate(self, candidates: Sequence[KernelCandidate]) -> list[KernelCandidate]:
-        """Run the trials of candidates in parallel, and return the candidates with their results."""
+        """Run the trials of candidates in parallel, and return the candidates with their results.
+
+        After the time limit, candidates are returned without results.
+        """
+        if self.log.is_over():
+            return list(candidates)
 
         def run(candidate: KernelCandidate) -> KernelCandidate:
             width = min(self.n_components, self.sample.n_learned)
             family, kernel = candidate.family, candidate.family.make(candidate.length_scale)
             result = run_trial(
-                lambda: family.features(kernel, width, self.seed, self.n_jobs),
+                lambda: family.trial_features(kernel, width, self.seed, self.n_jobs),
                 candidate.roots,
                 self.sample,
                 candidate.alpha,
@@ -133,10 +129,11 @@ class Rung:
 
         done = run_tasks(run, candidates, self.n_jobs)
         for one in done:
-            metric = one.metric if one.round else "none"
             scale = np.nan if one.length_scale is None else one.length_scale
             size = self.n_components, self.sample.n_rows
-            self.log.entries.append(TrialEntry(one.family.name, metric, one.round, scale, *size, one.error))
+            self.log.entries.append(
+                TrialEntry(one.family.name, one.metric, int(one.metric != "none"), scale, *size, one.error)
+            )
         return done
 
     def at_widths(self, candidate: KernelCandidate, powers: Sequence[int]) -> list[KernelCandidate]:
@@ -147,10 +144,14 @@ class Rung:
         unit = candidate.family.unit()
         if unit is None:
             return [candidate]
-        rows = rooted(self.sample.X[:_MEDIAN_ROWS], candidate.roots[0])
-        median = median_length_scale(rows, unit, self.sample.weights[:_MEDIAN_ROWS])
+        median = self.median_distance(unit, candidate.roots[0])
         powers = (0,) if candidate.family.fixed else powers
-        return [replace(candidate, power=power, length_scale=median * _STEP**power) for power in powers]
+        return [replace(candidate, power=power, length_scale=median * STEP**power) for power in powers]
+
+    def median_distance(self, unit: StationaryKernel, root: np.ndarray | None) -> float:
+        """The median of the kernel's distance between rows that are multiplied by `root`."""
+        rows = rooted(self.sample.X[:_MEDIAN_ROWS], root)
+        return median_length_scale(rows, unit, self.sample.weights[:_MEDIAN_ROWS])
 
     def best_width(self, candidate: KernelCandidate, powers: Sequence[int]) -> KernelCandidate:
         """Find the best length scale: try `powers`, then neighbours of the best one while the error falls."""
@@ -170,32 +171,31 @@ class Rung:
                 break
         return best
 
-    def learn_metrics(self, start: KernelCandidate, rounds: int) -> list[KernelCandidate]:
-        """Return the best candidate with each kind of metric that the family may learn, starting without a metric."""
-        return [self.learn_metric(replace(start, metric=kind), rounds) for kind in start.family.metrics]
+    def tempered(self, candidate: KernelCandidate, rounds: int) -> KernelCandidate:
+        """Return the candidate, or a better one that starts from a metric closer to the identity.
 
-    def learn_metric(self, candidate: KernelCandidate, rounds: int) -> KernelCandidate:
-        """Learn the metric anew, round after round, while the error falls. Return the best candidate of all rounds."""
-        best = current = candidate
+        A direction of almost no weight has almost no gradient, so gradients cannot restore this weight.
+        """
+        roots = tuple(power_of_root(root, _TEMPERED) for root in candidate.roots if root is not None)
+        moved = replace(candidate, roots=roots, result=None)
+        moved = self.best_width(moved, (candidate.power - 1, candidate.power))
+        refined = self.refine_metric(moved, rounds, _TEMPERED) if moved.error < candidate.error else moved
+        return least_error([candidate, refined])
+
+    def refine_metric(self, candidate: KernelCandidate, rounds: int, exponent: float = 1.0) -> KernelCandidate:
+        """Replace the metric by a power of that of the fitted gradients, round after round, while the error falls."""
+        best = candidate
         for _ in range(rounds):
-            family = current.family.next or current.family
-            moved = replace(
-                current.of_family(family), round=current.round + 1, roots=self._roots_from_gradients(current)
-            )
-            if family is not current.family:
-                current = self.best_width(moved, FIRST_POWERS)
-            elif current.round == 0:
-                current = self.best_width(moved, (current.power - 1, current.power))
-            else:
-                # After the first metric, the best width in units of the median distance hardly changes.
-                current = self.at_widths(moved, (current.power,))[0]
+            if best.result is None:
+                break
+            current = self.evaluate([replace(best, roots=self._roots_from_gradients(best, exponent), result=None)])[0]
             gained = current.error <= (1 - GAIN) * best.error
             best = least_error([best, current])
             if not gained:
                 break
         return best
 
-    def _roots_from_gradients(self, candidate: KernelCandidate) -> tuple[np.ndarray, ...]:
+    def _roots_from_gradients(self, candidate: KernelCandidate, exponent: float) -> tuple[np.ndarray, ...]:
         """The root of each fold's metric, which is the mean outer product of the gradients of the fold's fit."""
         assert candidate.result is not None
 
@@ -204,21 +204,10 @@ class Rung:
             factor = gradient_factor(fit, self.sample.X[training], before)
             if candidate.metric == "diagonal" and self.sample.parts is not None:
                 factor = tied(factor, self.sample.parts)
-            return root_of(factor, candidate.metric, candidate.exponent)
+            return root_of(factor, candidate.metric, exponent)
 
         folds = zip(candidate.result.fits, candidate.roots, self.sample.folds(), strict=True)
         return tuple(run_tasks(root, list(folds), self.n_jobs))
-
-    def tempered(self, candidate: KernelCandidate, rounds: int) -> KernelCandidate:
-        """Return the candidate, or a better one that starts from a metric closer to the identity.
-
-        A direction of almost no weight has almost no gradient, so further rounds cannot restore this weight.
-        """
-        roots = tuple(tempered_root(root, TEMPERED) for root in candidate.roots if root is not None)
-        moved = replace(candidate, roots=roots, exponent=TEMPERED, result=None)
-        power = candidate.power
-        moved = self.best_sibling(self.best_width(moved, (power - 1, power, power + 1)))
-        return self.learn_metric(moved, rounds) if moved.error <= (1 - GAIN) * candidate.error else candidate
 
     def best_sibling(self, candidate: KernelCandidate) -> KernelCandidate:
         """Return the best of a kernel and its siblings.

@@ -10,24 +10,34 @@ import numpy as np
 from phimap.kernels import Kernel
 from phimap.learn.search.effort import Effort
 from phimap.learn.search.families import KernelFamily, landmarks, partners, random_features
+from phimap.learn.search.gradient import learned_root
 from phimap.learn.search.log import SearchLog, TrialLog
-from phimap.learn.search.rung import FIRST_POWERS, GAIN, TEMPERED, KernelCandidate, Rung, least_error
+from phimap.learn.search.metric import MOST_COLUMNS_OF_FULL, gradient_factor, power_of_root, root_of, tied
+from phimap.learn.search.rung import FIRST_POWERS, GAIN, STEP, KernelCandidate, Rung, least_error
 from phimap.learn.search.sample import SearchSample
+from phimap.learn.search.trial import ALPHAS
+from phimap.ops import run_tasks
 
-# Except at the first rung, the metric of a candidate is learned only if its error is at most this multiple of the least
-# error so far.
-_HOPELESS = 1.5
+# Exponents of the length scales of a kernel with a learned metric. Few columns dominate the distances under a metric, so
+# the best length scale is wider than without one.
+_POWERS_WITH_METRIC = (0, 1)
+# Largest exponent of the length scale from which metrics are learned.
+_MOST_POWER = 1
 # Error, as a share of the variance of the targets, above which a kernel explains next to nothing.
 _BLIND = 0.8
-# A candidate is compared again at the last rung if its error is at most this multiple of the least error.
-_RIVAL = 1.1
-# The best candidate of another kind of metric is compared at the deciding width if its error is at most this multiple
-# of the least error.
-_NEAR = 1.25
+# Candidates go on to the next rung if their error is at most this multiple of the least error.
+_RIVAL = 1.05
+# Share by which the error of the trials may rise with a smaller length scale.
+_LOSS = 0.005
 #: Random features replace landmarks if their error is at most this multiple of the error of landmarks.
 TOLERANCE = 1.01
+# A metric is refined by the gradients of the fits if the error is at most this multiple of the least error.
+_NEAR = 1.1
 # Least number of rows on which a metric is learned. On fewer rows it would be fitted to noise.
 _LEAST_ROWS_OF_METRIC = 80
+# Power to which the first metric of an additive model is raised. A metric closer to the identity does not hide columns
+# that the additive model has missed.
+_TEMPERED = 0.5
 
 
 @dataclass(frozen=True)
@@ -43,178 +53,21 @@ class SearchResult:
         Root of the metric.
     log : SearchLog or None
         The trials; None if nothing was searched.
+    scaling : int
+        Index of the chosen scaling of the rows.
+    best : KernelCandidate or None
+        The candidate at the last rung; None if nothing was searched.
     """
 
     kernel: Kernel
     family: KernelFamily
     root: np.ndarray | None
     log: SearchLog | None
+    scaling: int = 0
+    best: KernelCandidate | None = None
 
 
 def search(
-    families: Sequence[KernelFamily],
-    sample: SearchSample,
-    effort: Effort,
-    *,
-    seed: int,
-    n_jobs: int | None,
-    most_components: int,
-    log: TrialLog,
-) -> SearchResult:
-    """Choose a family, its width and a metric.
-
-    Parameters
-    ----------
-    families : sequence of KernelFamily
-    sample : SearchSample
-        Standardised rows in random order.
-    effort : Effort
-    seed : int
-        Seed of the maps, which are the same draw for all widths.
-    n_jobs : int or None
-        Trials in parallel; changes no bit.
-    most_components : int
-        Largest width of the final map.
-    log : TrialLog
-        Receives every trial; it may hold earlier ones.
-
-    Returns
-    -------
-    SearchResult
-
-    Notes
-    -----
-    At the first rung every family chooses its width and learns each kind of metric. The best candidates go on to the
-    second rung, with wider maps and more rows. The last rung compares the rivals of the best again. It also compares
-    kernels without a metric, because small maps flatter a metric if targets change from row to row. The best candidate
-    is then improved by further rounds of its metric, other widths, siblings, and a metric closer to the identity, see
-    `Rung.tempered`. At the deciding width its error is compared with those of the other kinds of metric, because small
-    maps cannot follow a fast change and take it for noise. If the rows are few, the first rung is also the last.
-
-    **Cost.** About 6 trials for each candidate and rung, see `run_trial`.
-    """
-    sizes = list(zip(effort.n_components, effort.n_rows, strict=True))
-    sizes = sizes[:1] if sample.n_rows <= effort.n_rows[0] else sizes
-    rungs = [Rung(sample.first(n_rows), width, seed, n_jobs, log) for width, n_rows in sizes]
-    first, middle, last, rounds = rungs[0], rungs[len(rungs) // 2], rungs[-1], effort.rounds
-    if first.sample.n_learned < _LEAST_ROWS_OF_METRIC:
-        families = [replace(family, metrics=()) for family in families]
-
-    candidates = [one for family in families if not family.next for one in _first_rung(family, first, rounds)]
-    detours = [_detour(family, candidates, rungs, rounds) for family in families if family.next]
-    finalists = [start for starts, _ in detours for start in starts]
-    detoured = [one for _, learned in detours for one in learned]
-    if last is first:
-        finalists += _rivals([*detoured, *candidates])
-    else:
-        rivals = _second_rung(candidates, detoured, middle, effort)
-        plain = [one for one in candidates if one.metric == "none" and one.family.metrics]
-        finalists += last.evaluate([one.with_mean_metric() for one in [*rivals, *plain]])
-
-    best = least_error(finalists)
-    if last is not first and best.metric != "none":
-        best = last.learn_metric(best, rounds)
-    best = last.best_sibling(last.climb([best]))
-    if best.round:
-        best = last.tempered(best, rounds)
-    if last is not first and effort.deciding_width is not None and last.n_components < most_components:
-        best = _best_at_deciding_width(best, finalists, last, effort.deciding_width)
-    if effort.combines and len(families) > 1:
-        best = last.best_combination(best, partners())
-    family = best.family
-    if family.features is landmarks:
-        other = with_random_features(best)
-        family = other.family if last.evaluate([other])[0].error <= TOLERANCE * best.error else family
-    return SearchResult(family.make(best.length_scale), family, best.root, log.record())
-
-
-def with_random_features(candidate: KernelCandidate) -> KernelCandidate:
-    """Return a candidate before its trial, with random features of its kernel."""
-    return candidate.of_family(replace(candidate.family, features=random_features))
-
-
-def _first_rung(family: KernelFamily, rung: Rung, rounds: int) -> list[KernelCandidate]:
-    """Return the candidates of a family at its best width: without a metric, and with each kind of metric."""
-    start = rung.best_width(KernelCandidate.start(family, rung), FIRST_POWERS)
-    return [start, *rung.learn_metrics(start, rounds)]
-
-
-def _detour(
-    family: KernelFamily, others: Sequence[KernelCandidate], rungs: Sequence[Rung], rounds: int
-) -> tuple[list[KernelCandidate], list[KernelCandidate]]:
-    """Return the start of a family that learns a metric for another family, and the candidates with this metric.
-
-    An additive kernel has as many terms as there are pairs of columns. Small maps miss most of these terms, so its
-    family starts at the last rung. If the kernels of the `others` explain next to nothing, the family starts with every
-    row as a landmark. The error of this start is not comparable with those of smaller maps, so it is not a finalist.
-    """
-    first, middle, last = rungs[0], rungs[len(rungs) // 2], rungs[-1]
-    if min((other.error for other in others), default=0.0) > _BLIND:
-        start = _start_with_every_landmark(family, first)
-        return [], [] if start is None else middle.learn_metrics(start, rounds)
-    start = last.best_width(KernelCandidate.start(family, last), FIRST_POWERS)
-    return [start], [] if _is_hopeless(start, others) else middle.learn_metrics(start, rounds)
-
-
-def _start_with_every_landmark(family: KernelFamily, rung: Rung) -> KernelCandidate | None:
-    """Return the start of a family with every row as a landmark; None if its kernel explains next to nothing.
-
-    The start has the best width. Its metrics are tempered from the first round on, because a sharp metric of the
-    columns found first would hide the other columns.
-    """
-    rung = replace(rung, n_components=rung.sample.n_learned)
-    start = rung.at_widths(KernelCandidate.start(replace(family, features=landmarks), rung), (0,))[0]
-    if start.error > _BLIND:
-        return None
-    start = rung.climb([start])
-    assert start.result is not None
-    # Errors with so many landmarks are not comparable. The error is set to infinity, so that the first learned metric
-    # replaces the start.
-    return replace(start, exponent=TEMPERED, result=replace(start.result, error=np.inf))
-
-
-def _second_rung(
-    candidates: Sequence[KernelCandidate], others: Sequence[KernelCandidate], rung: Rung, effort: Effort
-) -> list[KernelCandidate]:
-    """Let the best `candidates` learn their metric anew; return the rivals of the best among these and `others`.
-
-    If another width or a sibling improves the best candidate, the result includes this improvement.
-    """
-    tried = list(others)
-    for candidate in sorted(candidates, key=lambda one: one.error)[: effort.survivors]:
-        again = rung.at_widths(candidate.with_mean_metric(), (candidate.power,))[0]
-        fixed = candidate.metric == "none" or _is_hopeless(again, tried)
-        tried.append(again if fixed else rung.learn_metric(again, effort.rounds))
-    best = least_error(tried)
-    improved = rung.best_sibling(rung.climb([best]))
-    return [*_rivals(tried), *([improved] if improved is not best else [])]
-
-
-def _rivals(candidates: Sequence[KernelCandidate]) -> list[KernelCandidate]:
-    """Return the candidates whose errors are near the least error."""
-    least = least_error(candidates).error
-    return [one for one in candidates if one.error <= _RIVAL * least]
-
-
-def _best_at_deciding_width(
-    best: KernelCandidate, finalists: Sequence[KernelCandidate], rung: Rung, n_components: int
-) -> KernelCandidate:
-    """Return the best candidate, or one with another kind of metric if its error is less with wider maps."""
-    worst_first = sorted(finalists, key=lambda one: -one.error)
-    of_kind = {one.metric: one for one in worst_first if not one.family.next and one.metric != best.metric}
-    near = [one for one in of_kind.values() if one.error <= _NEAR * best.error]
-    if not near:
-        return best
-    wider = replace(rung, n_components=n_components).evaluate([replace(one, result=None) for one in (best, *near)])
-    chosen = int(np.argmin([one.error for one in wider]))
-    return best if chosen == 0 else rung.best_sibling(rung.climb([near[chosen - 1]]))
-
-
-def _is_hopeless(candidate: KernelCandidate, others: Sequence[KernelCandidate]) -> bool:
-    return any(candidate.error > _HOPELESS * other.error for other in others)
-
-
-def best_scaling(
     families: Sequence[KernelFamily],
     samples: Sequence[SearchSample],
     effort: Effort,
@@ -222,26 +75,214 @@ def best_scaling(
     seed: int,
     n_jobs: int | None,
     log: TrialLog,
-) -> int:
-    """Choose among samples of the same rows in other scales; return the index of the sample with the least error.
+) -> SearchResult:
+    """Choose a family, its width, a metric and one of several scalings of the rows.
 
     Parameters
     ----------
-    families, effort, seed, n_jobs
-        As in `search`.
+    families : sequence of KernelFamily
     samples : sequence of SearchSample
-        Samples of the same rows. The first is chosen unless another sample lowers the error by the share that a step of
-        the search must gain. The errors are those of kernels without a metric.
+        Standardised rows in random order, in each of the scalings. The first scaling is chosen unless another one lowers
+        the error by 1 %.
+    effort : Effort
+    seed : int
+        Seed of the maps, which are the same draw for all widths.
+    n_jobs : int or None
+        Trials in parallel; changes no bit.
     log : TrialLog
         Receives every trial.
+
+    Returns
+    -------
+    SearchResult
+
+    Notes
+    -----
+    At the first rung every family chooses its width. Then metrics are learned by gradients, one of each kind, and every
+    family is tried with them. The best candidates of each kind of metric go on to the second rung, with wider maps and
+    more rows, where the best one may change its width or be replaced by a sibling. The last rung compares the best of
+    each kind again. If the rows are few, the first rung is the only one.
+
+    **Cost.** See `run_trial` and `HeldOutLoss`.
     """
-    errors = []
-    for sample in samples:
-        rung = Rung(sample.first(effort.n_rows[0]), effort.n_components[0], seed, n_jobs, log)
-        starts = [KernelCandidate.start(family, rung) for family in families if not family.next]
-        errors.append(min(rung.best_width(start, FIRST_POWERS).error for start in starts))
-    best = int(np.argmin(errors))
-    return best if errors[best] < (1 - GAIN) * errors[0] else 0
+    sizes = list(zip(effort.n_components, effort.n_rows, strict=True))
+    sizes = sizes[:1] if samples[0].n_rows <= effort.n_rows[0] else sizes
+    of_scalings = [
+        [Rung(sample.first(n_rows), width, seed, n_jobs, log) for width, n_rows in sizes] for sample in samples
+    ]
+    if of_scalings[0][-1].sample.n_learned < _LEAST_ROWS_OF_METRIC:
+        families = [replace(family, metrics=()) for family in families]
+    scaling, starts = _first_widths(families, [rungs[0] for rungs in of_scalings])
+    rungs = of_scalings[scaling]
+    first, second = rungs[0], rungs[min(1, len(rungs) - 1)]
+    candidates = [*starts, *_with_metrics(families, starts, first, rungs[-1], effort)]
+    if second is not first:
+        candidates = second.evaluate(_survivors(candidates, effort.survivors))
+    candidates += [
+        second.best_width(KernelCandidate.start(one, second), FIRST_POWERS) for one in families if one.is_additive
+    ]
+    candidates = [_improved(one, candidates, second, effort) for one in candidates]
+    best = least_error(candidates)
+    if best.metric != "none":
+        best = second.tempered(best, effort.rounds)
+    best = _with_fewest_flops(best, second)
+    for rung in rungs[2:]:
+        others = [one for one in candidates if one is not best]
+        best = least_error(rung.evaluate(_survivors([best, *others], effort.survivors)))
+        best = _narrower(best, rung)
+        best = rung.refine_metric(best, effort.rounds) if best.metric != "none" else best
+    if effort.combines and len(families) > 1:
+        best = rungs[-1].best_combination(best, partners())
+    return SearchResult(best.family.make(best.length_scale), best.family, best.root, log.record(), scaling, best)
+
+
+def _with_fewest_flops(candidate: KernelCandidate, rung: Rung) -> KernelCandidate:
+    """Return the candidate with random features in place of landmarks if its error hardly rises."""
+    if candidate.family.features is not landmarks:
+        return candidate
+    other = rung.evaluate([with_random_features(candidate)])[0]
+    return other if other.error <= TOLERANCE * candidate.error else candidate
+
+
+def with_random_features(candidate: KernelCandidate) -> KernelCandidate:
+    """Return a candidate before its trial, with random features of its kernel."""
+    return candidate.of_family(replace(candidate.family, features=random_features))
+
+
+def _first_widths(families: Sequence[KernelFamily], rungs: Sequence[Rung]) -> tuple[int, list[KernelCandidate]]:
+    """Return the index of the best scaling, and the families at their best widths in it, without a metric.
+
+    Additive families are left out: small maps miss most of their terms. Scalings other than the first are tried with
+    the best widths of the first.
+    """
+    isotropic = [family for family in families if not family.is_additive] or families
+    starts = [rungs[0].best_width(KernelCandidate.start(family, rungs[0]), FIRST_POWERS) for family in isotropic]
+    chosen, best = 0, starts
+    for index, rung in enumerate(rungs[1:], 1):
+        scaled = [rung.at_widths(replace(one, result=None), (one.power,))[0] for one in starts]
+        if least_error(scaled).error < (1 - GAIN) * least_error(best).error:
+            chosen, best = index, scaled
+    return chosen, best if chosen == 0 else [rungs[chosen].climb([one]) for one in best]
+
+
+def _with_metrics(
+    families: Sequence[KernelFamily], starts: Sequence[KernelCandidate], first: Rung, last: Rung, effort: Effort
+) -> list[KernelCandidate]:
+    """Return the candidates with each kind of metric, at their best widths."""
+    kinds = list(dict.fromkeys(kind for one in starts for kind in one.family.metrics))
+    if not kinds:
+        return []
+    roots = _first_roots(families, starts, first)
+    found = []
+    for kind, learned in zip(kinds, _learned_roots(kinds, roots, starts, last, effort), strict=True):
+        able = [replace(one, metric=kind, roots=learned, result=None) for one in starts if kind in one.family.metrics]
+        found += [first.best_width(one, _POWERS_WITH_METRIC) for one in able]
+    return found
+
+
+def _first_roots(
+    families: Sequence[KernelFamily], starts: Sequence[KernelCandidate], rung: Rung
+) -> Sequence[np.ndarray | None]:
+    """Return for each fold the root of the diagonal metric from which metrics are learned; None is the identity.
+
+    If the kernels of `starts` explain next to nothing, gradients through them are noise. Then an additive model with
+    every row as a landmark gives a first metric, tempered because a sharp metric of the columns found first would hide
+    the other columns.
+    """
+    identity = starts[0].roots
+    additive = next((family for family in families if family.is_additive), None)
+    if additive is None or least_error(starts).error <= _BLIND:
+        return identity
+    rung = replace(rung, n_components=rung.sample.n_learned)
+    start = KernelCandidate.start(replace(additive, features=landmarks), rung)
+    start = rung.at_widths(start, (0,))[0]
+    if start.error > _BLIND:
+        return identity
+    start = rung.climb([start])
+    assert start.result is not None
+    roots = []
+    for fit, (training, _) in zip(start.result.fits, rung.sample.folds(), strict=True):
+        factor = gradient_factor(fit, rung.sample.X[training], None)
+        factor = factor if rung.sample.parts is None else tied(factor, rung.sample.parts)
+        roots.append(root_of(factor, "diagonal", _TEMPERED))
+    return roots
+
+
+def _learned_roots(
+    kinds: Sequence[str],
+    first_roots: Sequence[np.ndarray | None],
+    starts: Sequence[KernelCandidate],
+    rung: Rung,
+    effort: Effort,
+) -> list[tuple[np.ndarray, ...]]:
+    """Return for each kind of metric the roots of all folds, learned on the training rows of the folds."""
+    learners = [one for one in starts if one.family.metrics]
+    leader = next((one for one in learners if one.family.is_isotropic), learners[0])
+    # A wide kernel is nearly linear, and its gradients are small. A start that is too narrow is widened soon.
+    power = min(leader.power, _MOST_POWER) if leader.family.is_isotropic and first_roots[0] is None else 0
+    assert leader.result is not None
+    kernel, sample = leader.family.metric_kernel(), rung.sample
+    fits = leader.result.fits
+
+    def learn(task: tuple[str, int]) -> np.ndarray:
+        kind, fold = task
+        rows, d = sample.folds()[fold][0], sample.X.shape[1]
+        root = first_roots[fold]
+        if kind == "full":
+            if d > MOST_COLUMNS_OF_FULL:
+                root = root_of(gradient_factor(fits[fold], sample.X[rows], None), kind)
+            else:
+                root = np.eye(d) if root is None else np.diag(root)
+        root = np.ones(d) if root is None else root
+        width = rung.median_distance(kernel, root) * STEP**power
+        found = learned_root(
+            sample,
+            rows,
+            root / width,
+            float(ALPHAS[leader.alpha]),
+            kernel,
+            effort,
+            seed=rung.seed,
+            is_over=rung.log.is_over,
+        )
+        return power_of_root(found, 1.0)
+
+    tasks = [(kind, fold) for kind in kinds for fold in range(len(first_roots))]
+    roots = run_tasks(learn, tasks, rung.n_jobs)
+    return [tuple(roots[at : at + len(first_roots)]) for at in range(0, len(roots), len(first_roots))]
+
+
+def _improved(
+    candidate: KernelCandidate, others: Sequence[KernelCandidate], rung: Rung, effort: Effort
+) -> KernelCandidate:
+    """Return the candidate with a refined metric, another width or a sibling's kernel, unless it is far from the best."""
+    if candidate.error > _NEAR * least_error(others).error:
+        return candidate
+    candidate = rung.climb([candidate])
+    if candidate.metric != "none":
+        candidate = rung.refine_metric(candidate, effort.rounds)
+    return rung.best_sibling(candidate)
+
+
+def _narrower(candidate: KernelCandidate, rung: Rung) -> KernelCandidate:
+    """Return the candidate with half the length scale if its error hardly rises.
+
+    The model has more rows and often more features than the trials, and follows faster changes.
+    """
+    narrower = rung.at_widths(replace(candidate, result=None), (candidate.power - 1,))[0]
+    return narrower if narrower.error <= (1 + _LOSS) * candidate.error else candidate
+
+
+def _survivors(candidates: Sequence[KernelCandidate], of_each_kind: int) -> list[KernelCandidate]:
+    """Return the candidates for the next rung: the best of each kind of metric, and those near the least error."""
+    by_error = sorted(candidates, key=lambda one: one.error)
+    seen = dict.fromkeys((one.metric for one in by_error), 0)
+    chosen = []
+    for one in by_error:
+        seen[one.metric] += 1
+        if seen[one.metric] <= of_each_kind or one.error <= _RIVAL * by_error[0].error:
+            chosen.append(replace(one, result=None))
+    return chosen
 
 
 def is_open(families: Sequence[KernelFamily]) -> bool:

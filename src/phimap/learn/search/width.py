@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import numpy as np
+
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.rows.batches import smallest_batch
+from phimap.learn.search.effort import Effort
 from phimap.learn.search.families import landmarks
+from phimap.learn.search.log import TrialLog
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import SearchResult
-from phimap.learn.search.trial import run_trial
+from phimap.learn.search.trial import FIRST_ALPHA, run_trial
 
 #: Maximum number of features that is chosen automatically.
 MOST_COMPONENTS = 8192
 _LEAST_COMPONENTS = 256
-# Largest width that is tried. The gain of a larger width is predicted from that of the last doubling.
-_MOST_TRIED = 2048
+# Width that is tried first, and largest width that is tried. The gain of a larger width is predicted from that of the
+# last doubling.
+_FIRST_TRIED, _MOST_TRIED = 1024, 2048
 _MOST_ROWS = 8000
-# Share by which a doubling must lower the mean squared error. A width above
+# Share by which a doubling must lower the mean squared error for the next doubling to be tried. A width above
 # `_MOST_TRIED` is taken without a trial only if the doubling before it gained twice this share.
-_GAIN = 0.02
+_GAIN = 0.01
+# Share by which the error of a smaller width may exceed the least error.
+_LOSS = 0.005
 # Least number of rows for each feature after a doubling that is not tried.
 _ROWS_A_FEATURE = 3
 
@@ -34,7 +43,9 @@ def most_components(budget: int) -> int:
     return width
 
 
-def choose_width(found: SearchResult, sample: SearchSample, n_rows: int | None, most: int) -> int:
+def choose_width(
+    found: SearchResult, sample: SearchSample, n_rows: int | None, most: int, effort: Effort, log: TrialLog
+) -> int:
     """Return the width from which on a further doubling hardly lowers the held-out error.
 
     Parameters
@@ -46,6 +57,10 @@ def choose_width(found: SearchResult, sample: SearchSample, n_rows: int | None, 
         Number of rows of the whole training set; None if they are not counted yet.
     most : int
         Largest width.
+    effort : Effort
+        Its `most_products` is the largest product of the number of rows and the squared width.
+    log : TrialLog
+        No trial begins after its deadline.
 
     Returns
     -------
@@ -57,24 +72,31 @@ def choose_width(found: SearchResult, sample: SearchSample, n_rows: int | None, 
     """
     if n_rows is not None and n_rows <= min(LEAVE_ONE_OUT_ROWS, most) and found.family.features is landmarks:
         return n_rows
+    n_rows = sample.n_rows if n_rows is None else n_rows
+    while most > _LEAST_COMPONENTS and n_rows * most**2 > effort.most_products:
+        most //= 2
     small = sample.first(_MOST_ROWS)
+    alpha = FIRST_ALPHA if found.best is None else found.best.alpha
 
     def error(width: int) -> float:
+        if log.is_over():
+            return np.inf
         components, roots = min(width, small.n_learned), (None,) * len(small.folds())
-        return run_trial(lambda: found.family.features(found.kernel, components, 0, None), roots, small).error
+        return run_trial(
+            partial(found.family.trial_features, found.kernel, components, 0, None), roots, small, alpha
+        ).error
 
-    best, least, width, gain = _LEAST_COMPONENTS, error(_LEAST_COMPONENTS), 2 * _LEAST_COMPONENTS, 1.0
-    while width <= min(most, _MOST_TRIED):
-        wider = error(width)
-        gain = 1 - wider / least if least > 0 else 0.0
-        if gain >= _GAIN:
-            best, least = width, wider
-        elif width >= 4 * best:
-            # The error varies between draws by as much as one doubling gains, so two doublings must fail to gain.
-            return best
+    width = min(_FIRST_TRIED, most)
+    errors = {width: error(width), width // 2: error(width // 2)}
+    gain = 1 - errors[width] / errors[width // 2] if errors[width // 2] > 0 else 0.0
+    while gain >= _GAIN and 2 * width <= min(most, _MOST_TRIED):
         width *= 2
-    width = best
-    n_rows = sample.n_rows if n_rows is None else n_rows
+        errors[width] = error(width)
+        gain = 1 - errors[width] / errors[width // 2]
+    if gain < _GAIN:
+        if errors[min(errors)] <= (1 + _LOSS) * min(errors.values()) and min(errors) > _LEAST_COMPONENTS:
+            errors[min(errors) // 2] = error(min(errors) // 2)
+        return min(width for width in errors if errors[width] <= (1 + _LOSS) * min(errors.values()))
     while 2 * width <= most and gain > 2 * _GAIN and n_rows >= 2 * width * _ROWS_A_FEATURE:
         # Each doubling gains about a third less than the one before.
         width, gain = 2 * width, gain * 2 / 3
