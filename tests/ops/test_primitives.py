@@ -214,6 +214,14 @@ def kernel_matrix(run, draw):
     yield run("kernel_matrix", pm.kernels.Gaussian(), X, landmarks)
 
 
+@example("sums_of_differences")
+def sums_of_differences(run, draw):
+    for d in (1, 4, 7):
+        X, landmarks = run.constant(draw.floats(max(draw.rows, 1), d), draw.floats(5, d))
+        for power in (1, 2):
+            yield run("sums_of_differences", X, landmarks, power)
+
+
 @example("windows")
 def windows(run, draw):
     for height, width, size, d, exact, folded in [(1, 1, 3, 4, 1, 2), (3, 5, 3, 7, 2, 3), (4, 2, 5, 3, 3, 0)]:

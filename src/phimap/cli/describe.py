@@ -82,7 +82,8 @@ def search_facts(model: Any) -> list[tuple[str, str]]:
         facts.append(("corrections", f"in {model.corrections_.partition.n_regions} regions"))
     log = model.search_
     if log is not None:
-        facts.append(("search", f"{log.errors.size} trials of {some(list(dict.fromkeys(log.kernels)))}"))
+        ended = "" if log.is_complete else ", ended by the time limit"
+        facts.append(("search", f"{log.errors.size} trials of {some(list(dict.fromkeys(log.kernels)))}{ended}"))
     return facts
 
 

@@ -229,6 +229,7 @@ def _learner(options: FitOptions, task: str, standardize: str) -> Any:
         length_scale=options.length_scale,
         metric=None if options.metric == "none" else options.metric,
         effort=options.effort,
+        time_limit=options.time_limit,
         corrections=None if options.corrections == "none" else options.corrections,
         standardize=False if standardize == "none" else standardize,
         # The statistics are sums, which solvers that make several passes do not keep.

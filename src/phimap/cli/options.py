@@ -118,6 +118,12 @@ class FitOptions:
     effort: Annotated[
         Literal["fast", "normal", "thorough"], Option("How much of kernel, width and metric is tried.")
     ] = "normal"
+    time_limit: Annotated[
+        float | None,
+        Option(
+            "Time after which the search ends with the best so far, such as 90s or 5min (none).", read=parse_seconds
+        ),
+    ] = None
     corrections: Annotated[
         Literal["auto", "none"], Option("Exact models of the residuals, region by region; or none.")
     ] = "auto"

@@ -17,7 +17,6 @@ from phimap.kernels.spectral import CauchyLaw, GaussianLaw, LaplaceLaw, Spectral
 from phimap.ops import ops_for
 from phimap.ops.primitives.distances import sums_of_differences
 
-
 # Largest number of columns for sums of differences. With more columns a matrix product takes less time.
 _MOST_COLUMNS = 128
 

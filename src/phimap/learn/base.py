@@ -73,6 +73,7 @@ class KernelModel(BaseEstimator):
         length_scale: float | str = "auto",
         metric: str | None = "auto",
         effort: str = "normal",
+        time_limit: float | None = None,
         corrections: str | None = "auto",
         standardize: str | bool | None = "auto",
         encode: str | TableEncoder | None = "auto",
@@ -90,6 +91,7 @@ class KernelModel(BaseEstimator):
         self.length_scale = length_scale
         self.metric = metric
         self.effort = effort
+        self.time_limit = time_limit
         self.corrections = corrections
         self.standardize = standardize
         self.encode = encode

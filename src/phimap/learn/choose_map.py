@@ -65,7 +65,7 @@ def choose_map(
     first_rows, _, weights = summary.sample.first(LENGTH_SCALE_ROWS)
     # Products outside of tasks use one thread, so that the number of threads does not affect the choice.
     with single_threaded_blas():
-        log = TrialLog()
+        log = TrialLog(settings.deadline)
         found, scaling = _choose_kernel(source, scaling, scaled(scaling, first_rows), weights, log)
         metric, scaling = metric_of(found.root, inputs.width), scaling.rooted(found.root)
         feature_map = settings.kernel.kernel
@@ -123,7 +123,7 @@ def _choose_kernel(
     seed = int(settings.stream("search").integers(2**31))
     if spec.fits_mixture:
         sample = source.sample(scaling)
-        return fitted_mixture(sample, settings.effort, seed=seed, n_jobs=settings.n_jobs), scaling
+        return fitted_mixture(sample, settings.effort, seed=seed, n_jobs=settings.n_jobs, log=log), scaling
     if not is_open(families):
         return SearchResult(median_kernel(families[0], rows, weights), families[0], None, None), scaling
     scalings = [scaling, *_squashed(source)]

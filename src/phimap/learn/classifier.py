@@ -26,7 +26,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     Parameters
     ----------
-    kernel, n_components, length_scale, metric, effort, corrections, standardize, encode, device, memory, n_jobs, \
+    kernel, n_components, length_scale, metric, effort, time_limit, corrections, standardize, encode, device, memory, n_jobs, \
 random_state, verbose : optional
         As in `KernelRegressor`, with the same defaults.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
@@ -97,6 +97,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
         length_scale: float | str = "auto",
         metric: str | None = "auto",
         effort: str = "normal",
+        time_limit: float | None = None,
         corrections: str | None = "auto",
         standardize: str | bool | None = "auto",
         encode: str | TableEncoder | None = "auto",
@@ -116,6 +117,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
             length_scale=length_scale,
             metric=metric,
             effort=effort,
+            time_limit=time_limit,
             corrections=corrections,
             standardize=standardize,
             encode=encode,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -82,7 +83,13 @@ def _serve(fitted: Fitted, state: TrainingState, settings: FitSettings) -> bool:
     """
     inputs, m, n_rows = fitted.inputs, fitted.map.width, state.sums.n_rows
     wanted = settings.corrections and settings.searches_kernel and fitted.map.kernel.is_stationary
-    if not wanted or state.sums.statistics is None or inputs.sparse or inputs.image_shape is not None:
+    if (
+        not wanted
+        or time.monotonic() >= settings.deadline
+        or state.sums.statistics is None
+        or inputs.sparse
+        or inputs.image_shape is not None
+    ):
         return False
     # Only one thread is counted, so that the number of threads does not affect the choice.
     spare = settings.memory - RidgeSolver.memory(None, m) - corrections_memory(m, 1)

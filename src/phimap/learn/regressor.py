@@ -52,6 +52,10 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         mean the same.
     effort : {"fast", "normal", "thorough"}, default="normal"
         Level of the search: it sets how many kernels, widths and metrics are tried, see the notes.
+    time_limit : float or None, default=None
+        Seconds after which the search begins no further trial, and no corrections are tried. The best kernel so far is
+        then fitted to all rows, which the limit does not shorten. The result depends on the speed of the machine. None
+        sets no limit.
     corrections : {"auto", None}, default="auto"
         ``"auto"`` adds to the linear model, region by region, an exact kernel model of its residuals, if that lowers
         the squared error on held-out rows by 2 %. Corrections are tried only with the squared loss, and if

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phimap._random import named_streams, seed_sequence
-from phimap._validation import check_choice, check_integer, is_none
+from phimap._validation import check_choice, check_integer, check_real, is_none
 from phimap._warnings import caller_level
 from phimap.config import is_budget_stated, size_text
 from phimap.learn.ridge.alpha import check_alpha
@@ -53,6 +54,8 @@ class FitSettings:
     loss : str
     alpha : float or "auto"
     effort : Effort
+    deadline : float
+        Time of `time.monotonic` from which the search begins no further trial; infinite without a limit.
     corrections : bool
         Whether corrections are to be tried.
     standardize : str or bool
@@ -73,6 +76,7 @@ class FitSettings:
     loss: str
     alpha: float | str
     effort: Effort
+    deadline: float
     corrections: bool
     standardize: str | bool
     solver: str
@@ -107,7 +111,7 @@ class FitSettings:
         if not is_none(params["corrections"]):
             check_choice("corrections", params["corrections"], ("auto",))
         kernel = KernelSpec.of(params["kernel"], params["length_scale"], params["metric"])
-        n_components = params["n_components"]
+        n_components, limit = params["n_components"], params["time_limit"]
         if isinstance(n_components, str):
             check_choice("n_components", n_components, ("auto",))
         else:
@@ -118,6 +122,7 @@ class FitSettings:
             check_choice("loss", params["loss"], losses),
             check_alpha(params["alpha"]),
             EFFORTS[check_choice("effort", params["effort"], tuple(EFFORTS))],
+            np.inf if limit is None else time.monotonic() + check_real("time_limit", limit, above=0.0),
             not is_none(params["corrections"]),
             check_standardisation(params["standardize"]),
             check_choice("solver", params["solver"], ("auto", "cholesky", "cg")),

@@ -14,8 +14,8 @@ from phimap.learn.search.metric import (
     inverse_root,
     mean_root,
     metric_of,
+    power_of_root,
     root_of,
-    tempered_root,
 )
 from phimap.learn.search.trial import FoldFit
 
@@ -149,9 +149,9 @@ def test_a_power_of_a_metric_and_what_undoes_it(rng):
     full = root_of(rng.standard_normal((7, 5)), "full")
     np.testing.assert_allclose(full @ inverse_root(full @ full.T), np.eye(5), atol=1e-8)
     # Half the power of a metric has its root as the metric, up to the trace.
-    tempered = tempered_root(full, 0.5)
+    tempered = power_of_root(full, 0.5)
     np.testing.assert_allclose(tempered @ tempered.T, full * 5 / np.trace(full), atol=1e-8)
     weights = np.array([4.0, 1.0, 0.25])
-    np.testing.assert_allclose(tempered_root(np.sqrt(weights), 0.5) ** 2, np.sqrt(weights) * 3 / np.sqrt(weights).sum())
+    np.testing.assert_allclose(power_of_root(np.sqrt(weights), 0.5) ** 2, np.sqrt(weights) * 3 / np.sqrt(weights).sum())
     np.testing.assert_allclose(inverse_root(weights), 1 / np.sqrt(weights))
     assert inverse_root(np.ones(3)) is None

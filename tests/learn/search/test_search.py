@@ -51,9 +51,9 @@ def test_tempering_brings_back_what_a_sharp_metric_hides(rng):
     # A metric with almost all weight on the first column, like one learned from a linear fit.
     roots = (np.array([1.0, *[1e-2] * 9]) * np.sqrt(10),) * len(sample.folds())
     sharp = rung.best_width(
-        replace(KernelCandidate.start(radial(1.5, ()), rung), metric="diagonal", round=1, roots=roots), (0, 1)
+        replace(KernelCandidate.start(radial(1.5, ()), rung), metric="diagonal", roots=roots), (0, 1)
     )
-    followed, tempered = rung.learn_metric(sharp, 8), rung.tempered(sharp, 8)
+    followed, tempered = rung.refine_metric(sharp, 8), rung.tempered(sharp, 8)
     assert tempered.error < 0.7 * min(sharp.error, followed.error)
     assert set(np.argsort(tempered.roots[0])[-3:]) == {0, 3, 5}
 
@@ -66,8 +66,7 @@ def test_every_row_is_a_landmark_of_the_additive_start_if_other_kernels_explain_
     additive = default_families(("diagonal",), 12)[-1]
 
     log = TrialLog()
-    at_256 = {"seed": 0, "n_jobs": 1, "most_components": 256, "log": log}
-    chosen = search([blind, additive], sample, EFFORTS["fast"], **at_256)
+    chosen = search([blind, additive], [sample], EFFORTS["fast"], seed=0, n_jobs=1, log=log)
     assert set(np.argsort(chosen.root)[-2:]) == {4, 11}
     n_learned = len(sample.folds()[0][0])
     assert {entry.n_components for entry in log.entries if entry.kernel == "additive"} == {n_learned}
@@ -99,8 +98,8 @@ def test_only_a_thorough_search_combines_kernels(rng):
 
     def tried(combines):
         log = TrialLog()
-        effort = replace(EFFORTS["fast"], n_components=(32,), combines=combines)
-        search(default_families((), 2), sample, effort, seed=0, n_jobs=1, most_components=32, log=log)
+        effort = replace(EFFORTS["fast"], n_components=(32, 32), combines=combines)
+        search(default_families((), 2), [sample], effort, seed=0, n_jobs=1, log=log)
         return "".join(entry.kernel for entry in log.entries)
 
     assert " + " in tried(True)

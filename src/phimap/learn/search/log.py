@@ -30,6 +30,8 @@ class SearchLog(Record):
         Width of the map, and number of rows of the sample.
     errors : ndarray of shape (n_trials,)
         Mean squared held-out error, divided by the variance of the targets.
+    is_complete : bool
+        Whether the search ended by itself; False if the time limit ended it.
     """
 
     kernels: tuple[str, ...]
@@ -39,6 +41,7 @@ class SearchLog(Record):
     n_components: np.ndarray = field(metadata=of_entries("index", "?n"))
     n_rows: np.ndarray = field(metadata=of_entries("index", "?n"))
     errors: np.ndarray = field(metadata=of_floats("?n", finite=False))
+    is_complete: bool = True
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
         yield len(self.kernels) == len(self.metrics) == self.errors.size, "a kernel and a metric for each trial"
@@ -62,20 +65,25 @@ class TrialLog:
 
     Attributes
     ----------
-    entries : list of TrialEntry
     deadline : float
         Time of `time.monotonic` from which no further trial begins, except for the first one.
+    entries : list of TrialEntry
+    is_complete : bool
+        Whether no trial has been left out.
     """
 
-    entries: list[TrialEntry] = field(default_factory=list)
     deadline: float = np.inf
+    entries: list[TrialEntry] = field(default_factory=list)
+    is_complete: bool = True
 
     def is_over(self) -> bool:
         """Whether no further trial may begin."""
-        return bool(self.entries) and time.monotonic() >= self.deadline
+        if self.entries and time.monotonic() >= self.deadline:
+            self.is_complete = False
+        return not self.is_complete
 
     def record(self) -> SearchLog:
         """Return the trials so far, of which there must be at least one."""
         kernels, metrics, *numbers = zip(*self.entries, strict=True)
         rounds, scales, widths, rows, errors = map(np.array, numbers)
-        return SearchLog(kernels, metrics, rounds, scales, widths, rows, errors)
+        return SearchLog(kernels, metrics, rounds, scales, widths, rows, errors, self.is_complete)

@@ -17,7 +17,9 @@ from phimap.ops import to_host
 MIXTURE = "spectral-mixture"
 
 
-def fitted_mixture(sample: SearchSample, effort: Effort, *, seed: int, n_jobs: int | None) -> SearchResult:
+def fitted_mixture(
+    sample: SearchSample, effort: Effort, *, seed: int, n_jobs: int | None, log: TrialLog
+) -> SearchResult:
     """Fit a spectral mixture to the targets of a sample, and choose its features.
 
     Parameters
@@ -30,6 +32,8 @@ def fitted_mixture(sample: SearchSample, effort: Effort, *, seed: int, n_jobs: i
     seed : int
     n_jobs : int or None
         Changes no bit.
+    log : TrialLog
+        Receives the trials of the features.
 
     Returns
     -------
@@ -54,7 +58,7 @@ def fitted_mixture(sample: SearchSample, effort: Effort, *, seed: int, n_jobs: i
         random_state=seed,
         n_jobs=n_jobs,
     )
-    rung = Rung(sample.first(effort.n_rows[-1]), effort.n_components[-1], seed, n_jobs, log := TrialLog())
+    rung = Rung(sample.first(effort.n_rows[-1]), effort.n_components[-1], seed, n_jobs, log)
     start = KernelCandidate.start(KernelFamily(MIXTURE, lambda _: kernel, False, (), landmarks), rung)
     of_landmarks, of_draws = rung.evaluate([start, with_random_features(start)])
     best = of_draws if of_draws.error <= TOLERANCE * of_landmarks.error else of_landmarks

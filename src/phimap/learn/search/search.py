@@ -18,8 +18,8 @@ from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.trial import ALPHAS
 from phimap.ops import run_tasks
 
-# Exponents of the length scales of a kernel with a learned metric. Few columns dominate the distances under a metric, so
-# the best length scale is wider than without one.
+# Exponents of the length scales of a kernel with a learned metric. Few columns dominate the distances under a metric,
+# so the best length scale is wider than without one.
 _POWERS_WITH_METRIC = (0, 1)
 # Largest exponent of the length scale from which metrics are learned.
 _MOST_POWER = 1
@@ -82,8 +82,8 @@ def search(
     ----------
     families : sequence of KernelFamily
     samples : sequence of SearchSample
-        Standardised rows in random order, in each of the scalings. The first scaling is chosen unless another one lowers
-        the error by 1 %.
+        Standardised rows in random order, in each of the scalings. The first scaling is chosen unless another one
+        lowers the error by 1 %.
     effort : Effort
     seed : int
         Seed of the maps, which are the same draw for all widths.
@@ -170,7 +170,7 @@ def _with_metrics(
 ) -> list[KernelCandidate]:
     """Return the candidates with each kind of metric, at their best widths."""
     kinds = list(dict.fromkeys(kind for one in starts for kind in one.family.metrics))
-    if not kinds:
+    if not kinds or first.log.is_over():
         return []
     roots = _first_roots(families, starts, first)
     found = []

@@ -1,0 +1,99 @@
+"""Metrics learned by the gradient of a held-out loss."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+import phimap as pm
+from phimap.learn.search.effort import EFFORTS
+from phimap.learn.search.gradient import HeldOutLoss, learned_root
+from phimap.learn.search.sample import SearchSample
+
+ROOTS = {
+    "diagonal": np.array([0.5, 0.3, 0.4, 0.2]),
+    "full": 0.4 * np.eye(4) + 0.05 * np.arange(16).reshape(4, 4) / 16,
+    "of low rank": np.linspace(-0.4, 0.6, 8).reshape(4, 2),
+}
+
+
+def loss_in_float64(rng, root, weights):
+    """The loss of 120 rows with two targets, with all arrays in float64."""
+    X = rng.standard_normal((120, 4))
+    Y = np.stack([np.sin(2 * X[:, 0]) + X[:, 1] ** 2, X[:, 2]], axis=1)
+    loss = HeldOutLoss.of_rows(X, Y, weights, rng.standard_normal((root.shape[-1], 15)))
+    arrays = {name: getattr(loss, name).astype(np.float64) for name in ("X", "Y", "weights", "directions")}
+    return replace(loss, **arrays)
+
+
+@pytest.mark.parametrize("root", ROOTS.values(), ids=ROOTS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_derivatives_are_those_of_central_differences(root, weighted, rng):
+    weights = rng.uniform(0.5, 2, 120) if weighted else np.ones(120)
+    loss, step = loss_in_float64(rng, root, weights), 1e-5
+    _, of_root, of_alpha = loss(root, 0.1)
+    for place, slope in zip(np.eye(root.size), of_root.ravel(), strict=True):
+        moved = step * place.reshape(root.shape)
+        assert (loss(root + moved, 0.1)[0] - loss(root - moved, 0.1)[0]) / (2 * step) == pytest.approx(slope, abs=1e-5)
+    ahead, behind = (loss(root, 0.1 * np.exp(sign * step))[0] for sign in (1, -1))
+    assert (ahead - behind) / (2 * step) == pytest.approx(of_alpha, abs=1e-6)
+    # A mutant: the slope at another alpha.
+    assert np.abs(loss(root, 0.2)[1] - of_root).max() > 1e-3
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_loss_is_that_of_ridge_regression_on_held_out_rows(weighted, rng):
+    weights = rng.uniform(0.5, 2, 120) if weighted else np.ones(120)
+    loss, root = loss_in_float64(rng, ROOTS["diagonal"], weights), ROOTS["diagonal"]
+    P = (loss.X * root) @ loss.directions
+    Z, n = np.concatenate([np.cos(P), np.sin(P)], axis=1) / np.sqrt(15), loss.n_training
+    ridge = Ridge(0.1).fit(Z[:n], loss.Y[:n], loss.weights[:n])
+    squared = np.square(ridge.predict(Z[n:]) - loss.Y[n:]).sum(axis=1)
+    assert loss(root, 0.1)[0] == pytest.approx(np.log(np.average(squared, weights=loss.weights[n:])), abs=1e-5)
+
+
+def sample_of_two(rng, n_rows=1200, d=12):
+    """A sample in which columns 2 and 7 matter, in a product."""
+    X = rng.uniform(-1, 1, (n_rows, d)).astype(np.float32)
+    y = np.sin(3 * X[:, 2]) * np.cos(2 * X[:, 7]) + 0.05 * rng.standard_normal(n_rows)
+    return SearchSample(X, y[:, None], np.ones(n_rows))
+
+
+def learn(sample, start, *, parts=None, is_over=lambda: False, rows=None):
+    sample = replace(sample, parts=parts)
+    kernel, rows = pm.kernels.Matern(nu=1.5), np.arange(sample.n_rows) if rows is None else rows
+    return learned_root(sample, rows, start, 1e-4, kernel, EFFORTS["normal"], seed=0, is_over=is_over)
+
+
+@pytest.mark.parametrize("form", ["diagonal", "full"])
+def test_a_metric_finds_the_columns_that_matter(form, rng):
+    sample = sample_of_two(rng)
+    root = learn(sample, np.full(12, 0.3) if form == "diagonal" else 0.3 * np.eye(12))
+    metric = np.square(root) if form == "diagonal" else np.diag(root @ root.T)
+    assert set(np.argsort(metric)[-2:]) == {2, 7}
+    assert metric[[2, 7]].sum() > 0.7 * metric.sum()
+    np.testing.assert_array_equal(learn(sample, np.full(12, 0.3)), learn(sample, np.full(12, 0.3)))
+
+
+def test_columns_of_a_group_share_a_weight(rng):
+    parts = np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5])
+    root = learn(sample_of_two(rng), np.full(12, 0.3), parts=parts)
+    np.testing.assert_array_equal(root[::2], root[1::2])
+    assert set(np.argsort(root[::2] ** 2)[-2:]) == {1, 3}
+
+
+def test_rows_that_are_not_given_take_no_part(rng):
+    sample, rows = sample_of_two(rng), np.arange(300, 1200)
+    spoilt = sample.Y.copy()
+    spoilt[:300] = 1e6
+    start = np.full(12, 0.3)
+    expected = learn(sample, start, rows=rows)
+    np.testing.assert_array_equal(learn(replace(sample, Y=spoilt), start, rows=rows), expected)
+
+
+def test_no_stage_begins_after_the_limit(rng):
+    start = np.full(12, 0.3)
+    np.testing.assert_allclose(learn(sample_of_two(rng), start, is_over=lambda: True), start)
