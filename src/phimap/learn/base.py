@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -22,7 +22,7 @@ from phimap.learn.collections import fit_collection, fit_parts, score_collection
 from phimap.learn.corrections.corrections import Corrections
 from phimap.learn.deviations import Deviations
 from phimap.learn.fit import FitResult, add_rows, batch_height, fit, new_summary, solve_state, start_state
-from phimap.learn.fitted import Fitted, fitted_attribute
+from phimap.learn.fitted import Fitted, of_fitted
 from phimap.learn.html import fitted_html
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics
@@ -49,6 +49,7 @@ _CHANGE_NO_BIT = ("memory", "n_jobs", "verbose")
 _NAMED = 10
 
 
+@dataclass(eq=False, repr=False)
 class KernelModel(BaseEstimator):
     """A linear model on the features of a kernel.
 
@@ -58,47 +59,28 @@ class KernelModel(BaseEstimator):
     _targets_type: ClassVar[type[Targets]]
     _losses: ClassVar[tuple[str, ...]]
 
-    stages_: list[Stage]
-    _fitted: Fitted
-    _state: TrainingState
-    _deviations: Deviations
+    stages_: list[Stage] = field(init=False)
+    _fitted: Fitted = field(init=False)
+    _state: TrainingState = field(init=False)
+    _deviations: Deviations = field(init=False)
 
-    def __init__(
-        self,
-        kernel: str | Kernel | RandomMap = "auto",
-        n_components: int | str = "auto",
-        *,
-        loss: str = "squared",
-        alpha: float | str = "auto",
-        length_scale: float | str = "auto",
-        metric: str | None = "auto",
-        effort: str = "normal",
-        corrections: str | None = "auto",
-        standardize: str | bool | None = "auto",
-        encode: str | TableEncoder | None = "auto",
-        solver: str = "auto",
-        device: str = "auto",
-        memory: int | str | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.kernel = kernel
-        self.n_components = n_components
-        self.loss = loss
-        self.alpha = alpha
-        self.length_scale = length_scale
-        self.metric = metric
-        self.effort = effort
-        self.corrections = corrections
-        self.standardize = standardize
-        self.encode = encode
-        self.solver = solver
-        self.device = device
-        self.memory = memory
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel: str | Kernel | RandomMap = "auto"
+    n_components: int | str = "auto"
+    _: KW_ONLY
+    loss: str = "squared"
+    alpha: float | str = "auto"
+    length_scale: float | str = "auto"
+    metric: str | None = "auto"
+    effort: str = "normal"
+    corrections: str | None = "auto"
+    standardize: str | bool | None = "auto"
+    encode: str | TableEncoder | None = "auto"
+    solver: str = "auto"
+    device: str = "auto"
+    memory: int | str | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     # Training --------------------------------------------------------------------------------------------------
 
@@ -451,33 +433,22 @@ class KernelModel(BaseEstimator):
 
     # Fitted attributes -----------------------------------------------------------------------------------------
 
-    n_features_in_: int = fitted_attribute("inputs.n_features", "Columns of the rows in `fit`.")
-    image_shape_: tuple[int, int, int] | None = fitted_attribute("inputs.image_shape", "Shape of images in `fit`.")
-    encoder_: TableEncoder | None = fitted_attribute("inputs.encoder", "Encoder of data frames; None for numbers.")
-    target_units_: TargetUnits | None = fitted_attribute("targets.units", "Units of the encoded targets, or None.")
-    n_samples_seen_: int = fitted_attribute("n_samples_seen", "Training rows of positive weight.")
-    scaling_: Scaling = fitted_attribute("map.scaling", "Shift and factor of each column, and the root of the metric.")
-    feature_map_: RandomMap = fitted_attribute("map.feature_map", "The fitted map, on scaled inputs.")
-    metric_: np.ndarray = fitted_attribute("map.metric", "Metric (d,) or (d, d) of the standardised columns.")
-    search_: SearchLog | None = fitted_attribute("search", "Trials of the search; None without a choice.")
-    corrections_: Corrections | None = fitted_attribute("corrections", "Corrections of the linear model, or None.")
+    n_features_in_: ClassVar[int] = of_fitted("inputs.n_features", "Columns of the rows in `fit`.")
+    image_shape_: ClassVar[tuple[int, int, int] | None] = of_fitted("inputs.image_shape", "Shape of images in `fit`.")
+    encoder_: ClassVar[TableEncoder | None] = of_fitted("inputs.encoder", "Encoder of data frames; None for numbers.")
+    target_units_: ClassVar[TargetUnits | None] = of_fitted("targets.units", "Units of the encoded targets, or None.")
+    n_samples_seen_: ClassVar[int] = of_fitted("n_samples_seen", "Training rows of positive weight.")
+    scaling_: ClassVar[Scaling] = of_fitted("map.scaling", "Shift and factor of each column, and root of the metric.")
+    feature_map_: ClassVar[RandomMap] = of_fitted("map.feature_map", "The fitted map, on scaled inputs.")
+    metric_: ClassVar[np.ndarray] = of_fitted("map.metric", "Metric (d,) or (d, d) of the standardised columns.")
+    search_: ClassVar[SearchLog | None] = of_fitted("search", "Trials of the search; None without a choice.")
+    corrections_: ClassVar[Corrections | None] = of_fitted("corrections", "Corrections of the linear model, or None.")
 
-    @property
-    def feature_names_in_(self) -> np.ndarray:
-        """Names of the columns, if the rows in `fit` had names."""
-        return self._fitted.inputs.given_names
-
-    @property
-    def kernel_(self) -> Kernel:
-        """The exact kernel that the features estimate."""
-        check_is_fitted(self)
-        return self._fitted.map.kernel
-
-    @property
-    def relevances_(self) -> np.ndarray:
-        """Shares (n_features,) of the columns in the metric, which sum to 1."""
-        check_is_fitted(self)
-        return self._fitted.relevances
+    kernel_: ClassVar[Kernel] = of_fitted("map.kernel", "The exact kernel that the features estimate.")
+    feature_names_in_: ClassVar[np.ndarray] = of_fitted("inputs.given_names", "Names of the columns, if they have any.")
+    relevances_: ClassVar[np.ndarray] = of_fitted(
+        "relevances", "Shares (n_features,) of the columns in the metric, which sum to 1."
+    )
 
     @property
     def solver_(self) -> RidgeSolver:

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from phimap.learn.calibration import Calibration
 from phimap.learn.corrections.corrections import Corrections
@@ -136,6 +137,12 @@ class Fitted(Record):
         return diagonal / diagonal.sum()
 
 
-def fitted_attribute(path: str, doc: str) -> Any:
+def of_fitted(path: str, doc: str) -> Any:
     """Return a property of a learner that reads an attribute of its fitted model; `path` is the dotted name."""
-    return property(attrgetter(f"_fitted.{path}"), doc=doc)
+    read = attrgetter(f"_fitted.{path}")
+
+    def value(learner: Any) -> Any:
+        check_is_fitted(learner)
+        return read(learner)
+
+    return property(value, doc=doc)

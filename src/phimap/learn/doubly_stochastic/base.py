@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -27,7 +28,7 @@ from phimap.learn.doubly_stochastic.steps import (
     in_random_order,
     rows_of_batch,
 )
-from phimap.learn.fitted import fitted_attribute
+from phimap.learn.fitted import of_fitted
 from phimap.learn.inputs import InputEncoding
 from phimap.learn.rows.accumulator import accumulate
 from phimap.learn.rows.batches import ArrayBatches, Batch, require_reiterable
@@ -49,6 +50,7 @@ _LENGTH_SCALE_ROWS = 1000
 _FULL_STEPS = 20
 
 
+@dataclass(eq=False, repr=False)
 class DoublyStochasticModel(BaseEstimator):
     """A linear model on random features of which only the coefficients are stored.
 
@@ -58,36 +60,22 @@ class DoublyStochasticModel(BaseEstimator):
     _targets_type: ClassVar[type[Targets]]
     _losses: ClassVar[tuple[str, ...]]
 
-    losses_: np.ndarray
-    _fitted: StochasticModel
-    _preconditioner: SamplePreconditioner
+    losses_: np.ndarray = field(init=False)
+    _fitted: StochasticModel = field(init=False)
+    _preconditioner: SamplePreconditioner = field(init=False)
 
-    def __init__(
-        self,
-        kernel: str | StationaryKernel = "gaussian",
-        n_components: int = 8192,
-        *,
-        loss: str = "squared",
-        alpha: float = 1e-4,
-        length_scale: float | str = "median",
-        projection: str = "auto",
-        standardize: str | bool | None = "auto",
-        n_epochs: int = 10,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.kernel = kernel
-        self.n_components = n_components
-        self.loss = loss
-        self.alpha = alpha
-        self.length_scale = length_scale
-        self.projection = projection
-        self.standardize = standardize
-        self.n_epochs = n_epochs
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel: str | StationaryKernel = "gaussian"
+    n_components: int = 8192
+    _: KW_ONLY
+    loss: str = "squared"
+    alpha: float = 1e-4
+    length_scale: float | str = "median"
+    projection: str = "auto"
+    standardize: str | bool | None = "auto"
+    n_epochs: int = 10
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     # Training --------------------------------------------------------------------------------------------------
 
@@ -322,29 +310,21 @@ class DoublyStochasticModel(BaseEstimator):
 
     # Fitted attributes -----------------------------------------------------------------------------------------
 
-    n_features_in_: int = fitted_attribute("inputs.n_features", "Columns of the rows in `fit`.")
-    image_shape_: tuple[int, int, int] | None = fitted_attribute("inputs.image_shape", "Shape of images in `fit`.")
-    scaling_: Scaling = fitted_attribute("scaling", "Shift and factor of each column.")
-    blocks_: BlockedMap = fitted_attribute("blocks", "Kernel and seed, of which every block of features is made.")
-    n_samples_seen_: int = fitted_attribute("n_samples_seen", "Rows of positive weight, each counted once.")
-    weight_seen_: float = fitted_attribute("weight_seen", "Sum of the weights of the rows seen.")
-    n_steps_: int = fitted_attribute("n_steps", "Steps taken.")
+    n_features_in_: ClassVar[int] = of_fitted("inputs.n_features", "Columns of the rows in `fit`.")
+    image_shape_: ClassVar[tuple[int, int, int] | None] = of_fitted("inputs.image_shape", "Shape of images in `fit`.")
+    scaling_: ClassVar[Scaling] = of_fitted("scaling", "Shift and factor of each column.")
+    blocks_: ClassVar[BlockedMap] = of_fitted("blocks", "Kernel and seed, of which every block of features is made.")
+    n_samples_seen_: ClassVar[int] = of_fitted("n_samples_seen", "Rows of positive weight, each counted once.")
+    weight_seen_: ClassVar[float] = of_fitted("weight_seen", "Sum of the weights of the rows seen.")
+    n_steps_: ClassVar[int] = of_fitted("n_steps", "Steps taken.")
 
-    @property
-    def feature_names_in_(self) -> np.ndarray:
-        """Names of the columns, if the rows in `fit` had names."""
-        return self._fitted.inputs.given_names
+    kernel_: ClassVar[Kernel] = of_fitted("blocks.kernel", "The exact kernel that the features estimate.")
+    feature_names_in_: ClassVar[np.ndarray] = of_fitted("inputs.given_names", "Names of the columns, if they have any.")
 
     @property
     def solver_(self) -> SamplePreconditioner:
         """The sample of rows that preconditions the steps."""
         return self._preconditioner
-
-    @property
-    def kernel_(self) -> Kernel:
-        """The exact kernel that the features estimate."""
-        check_is_fitted(self)
-        return self._fitted.blocks.kernel
 
     @property
     def coef_(self) -> np.ndarray:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from phimap.kernels import StationaryKernel
 from phimap.learn.doubly_stochastic.base import DoublyStochasticModel
 from phimap.learn.doubly_stochastic.model import StochasticModel
+from phimap.learn.fitted import of_fitted
 from phimap.learn.targets.classes import Classes
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DoublyStochasticClassifier(ClassifierMixin, DoublyStochasticModel):
     """Kernel classification by stochastic gradients, with random directions that are drawn again whenever needed.
 
@@ -66,34 +68,7 @@ weight_seen_
     _targets_type = Classes
     _losses = ("logistic", "hinge", "squared_hinge", "squared")
 
-    def __init__(
-        self,
-        kernel: str | StationaryKernel = "gaussian",
-        n_components: int = 8192,
-        *,
-        loss: str = "logistic",
-        alpha: float = 1e-4,
-        length_scale: float | str = "median",
-        projection: str = "auto",
-        standardize: str | bool | None = "auto",
-        n_epochs: int = 10,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        super().__init__(
-            kernel,
-            n_components,
-            loss=loss,
-            alpha=alpha,
-            length_scale=length_scale,
-            projection=projection,
-            standardize=standardize,
-            n_epochs=n_epochs,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-        )
+    loss: str = "logistic"
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Make one pass over further rows.
@@ -118,7 +93,7 @@ weight_seen_
             If a label is not among the classes of the first call, or `classes` changes.
         """
         if hasattr(self, "_fitted"):
-            self._classes.check_announced(classes)
+            self._fitted.targets.check_announced(classes)
         return self._add_rows(X, y, sample_weight, classes)
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -168,13 +143,4 @@ weight_seen_
         """
         return self._apply(StochasticModel.probabilities, X)
 
-    @property
-    def classes_(self) -> np.ndarray:
-        """Labels (n_classes,), sorted."""
-        return self._classes.known
-
-    @property
-    def _classes(self) -> Classes:
-        targets = self._fitted.targets
-        assert isinstance(targets, Classes)
-        return targets
+    classes_: ClassVar[np.ndarray] = of_fitted("targets.known", "Labels (n_classes,), sorted.")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from phimap.learn.doubly_stochastic.base import DoublyStochasticModel
-from phimap.learn.fitted import fitted_attribute
+from phimap.learn.fitted import of_fitted
 from phimap.learn.targets.numbers import Numbers
 
 
@@ -96,7 +96,7 @@ class DoublyStochasticRegressor(MultiOutputMixin, RegressorMixin, DoublyStochast
     True
     """
 
-    n_targets_: int = fitted_attribute("targets.n_outputs", "Number t of targets.")
+    n_targets_: ClassVar[int] = of_fitted("targets.n_outputs", "Number t of targets.")
     _targets_type = Numbers
     _losses = ("squared",)
 

@@ -65,6 +65,9 @@ class Targets(Record, ABC):
     def same(self, other: Targets) -> bool:
         """Whether the other targets are encoded in the same way."""
 
+    def check_announced(self, classes: Any) -> None:
+        """Raise if a later call of `partial_fit` gives other `classes` than the first call."""
+
     def restore(self, solution: LinearSolution) -> LinearSolution:
         """Convert a linear model of encoded targets to one of the targets themselves."""
         return solution if self.units is None else self.units.restore(solution)
