@@ -14,7 +14,7 @@ from phimap.learn.fit import FitResult, batch_height, fit
 from phimap.learn.fitted import Fitted
 from phimap.learn.inputs import InputEncoding, unfitted_encoder
 from phimap.learn.rows.accumulator import PartedRows
-from phimap.learn.rows.batches import ArrayBatches, Batch, RowShape
+from phimap.learn.rows.batches import ArrayBatches, Batch, CheckedBatches, RowShape
 from phimap.learn.rows.prediction_errors import Hits, SquaredErrors
 from phimap.learn.settings import FitSettings
 from phimap.learn.training_rows import LearnerKind, RowChecks, checks_of_numbers
@@ -93,20 +93,6 @@ def fit_collection(X: Any, y: Any, sample_weight: Any, kind: LearnerKind, settin
     return fit(PartedRows(parts, first_rows, reader), inputs, targets, settings)
 
 
-@dataclass(frozen=True)
-class PartReader:
-    """Reads the batches of a part of the rows, and checks them like the batches of `fit_batches`."""
-
-    checks: RowChecks
-    read: Callable[..., Iterable[tuple[Any, np.ndarray]]]
-
-    def __call__(self, first_row: int, *part: Any) -> Iterator[Batch]:
-        for X, y in self.read(*part):
-            batch = self.checks(X, y)
-            if batch[0].shape[0]:
-                yield batch
-
-
 def fit_parts(
     parts: Sequence[Part],
     first_rows: Sequence[int],
@@ -121,7 +107,8 @@ def fit_parts(
     X, y = next(iter(read(*parts[0])))
     targets = kind.targets.of_first(y, len(y))
     inputs, checks = checks_of_numbers(X, targets, kind, encoder, feature_names)
-    return fit(PartedRows(parts, first_rows, PartReader(checks, read)), inputs, targets, settings)
+    rows = PartedRows(parts, first_rows, lambda first_row, *part: CheckedBatches(checks, read(*part)))
+    return fit(rows, inputs, targets, settings)
 
 
 def score_collection(
@@ -141,8 +128,9 @@ def score_collection(
     checks = RowChecks(fitted.inputs, fitted.targets, fitted.inputs.learner)
     # The names of the columns are checked when a block is read. Afterwards the rows are arrays without names.
     nameless = replace(fitted, inputs=replace(fitted.inputs, names=None))
-    errors = (Hits if fitted.targets.has_labels else SquaredErrors).of(nameless, predict)
-    return PartedRows(parts, [0] * len(parts), BlockReader(checks)).accumulate(errors).score
+    kind = Hits if fitted.targets.has_labels else SquaredErrors
+    blocks = PartedRows(parts, [0] * len(parts), BlockReader(checks))
+    return blocks.accumulate(lambda first_row: kind(nameless, predict)).score
 
 
 def _parts(X: Any, y: Any, sample_weight: Any) -> list[Part]:

@@ -18,12 +18,14 @@ from phimap._random import named_streams, seed_sequence
 from phimap._validation import check_choice, check_integer, check_real
 from phimap.config import fixed_budget, size_text, thread_count
 from phimap.kernels import Kernel, StationaryKernel
-from phimap.learn.doubly_stochastic.blocks import WIDTH, BlockedMap
-from phimap.learn.doubly_stochastic.model import ROWS_AT_A_TIME, StochasticModel
-from phimap.learn.doubly_stochastic.steps import (
+from phimap.learn.doubly_stochastic.model import (
     ROWS,
+    ROWS_AT_A_TIME,
+    WIDTH,
+    BlockedMap,
     BlockProblem,
     SamplePreconditioner,
+    StochasticModel,
     in_order_of_stream,
     in_random_order,
     rows_of_batch,
@@ -151,10 +153,10 @@ class DoublyStochasticModel(BaseEstimator):
             if not hasattr(self, "_preconditioner"):
                 # A model file may lack the preconditioner, which is then made from the given rows.
                 self._preconditioner = self._preconditioner_of(model, model.scaled(X[:ROWS]))
-            problem, penalty = BlockProblem(model.blocks, self.loss, self.n_jobs), self.alpha / model.weight_seen
+            problem = self._problem(model, self._preconditioner)
             for batch in in_order_of_stream([(X, y, weights)], rows_of_batch(X.shape[0])):
                 damping = min(1.0, (_FULL_STEPS / (model.n_steps + 1)) ** 0.5)
-                model.step(batch, self._preconditioner, problem, penalty=penalty, damping=damping)
+                model.step(batch, problem, damping)
         return self
 
     def _fit(
@@ -162,8 +164,7 @@ class DoublyStochasticModel(BaseEstimator):
     ) -> Self:
         """Take the steps of all epochs."""
         n_epochs, n_rows = self.n_epochs, model.n_samples_seen
-        problem, penalty = BlockProblem(model.blocks, self.loss, self.n_jobs), self.alpha / model.weight_seen
-        losses, done = [], 0
+        problem, losses, done = self._problem(model, preconditioner), [], 0
         with Stages(bool(self.verbose)).stage("epochs", n_epochs * n_rows) as advance:
             for _ in range(n_epochs):
                 total = 0.0
@@ -171,7 +172,7 @@ class DoublyStochasticModel(BaseEstimator):
                     size = batch[0].shape[0]
                     # Steps become shorter in the second half, so that the noise of single batches averages out.
                     damping = min(1.0, 2 * (1 - done / (n_epochs * n_rows)))
-                    total += size * model.step(batch, preconditioner, problem, penalty=penalty, damping=damping)
+                    total += size * model.step(batch, problem, damping)
                     done += size
                     advance(size)
                 losses.append(total / n_rows)
@@ -224,6 +225,9 @@ class DoublyStochasticModel(BaseEstimator):
         if not targets.has_labels:
             model.intercept = weighted_mean(model.encode(summary.sample.y), summary.sample.weights)
         return model, self._preconditioner_of(model, first_rows)
+
+    def _problem(self, model: StochasticModel, preconditioner: SamplePreconditioner) -> BlockProblem:
+        return BlockProblem(model.blocks, self.loss, self.n_jobs, self.alpha / model.weight_seen, preconditioner)
 
     def _preconditioner_of(self, model: StochasticModel, scaled_rows: Array) -> SamplePreconditioner:
         """Return the preconditioner made from a sample of scaled rows."""
@@ -305,7 +309,7 @@ class DoublyStochasticModel(BaseEstimator):
     def _apply(self, method: Callable[..., np.ndarray], X: Any) -> Any:
         """Return ``method(model, X)`` of the fitted model; the result is lazy if `X` is a Dask collection."""
         check_is_fitted(self)
-        work = partial(method, self._fitted, loss=self.loss, n_jobs=self.n_jobs)
+        work = partial(method, self._fitted, n_jobs=self.n_jobs)
         return map_rows(work, X) if is_dask(X) else work(X)
 
     # Fitted attributes -----------------------------------------------------------------------------------------

@@ -11,8 +11,7 @@ from phimap.learn.losses.alpha import choose_alpha
 from phimap.learn.losses.huber import Huber, scale_ratio, scale_step
 from phimap.learn.losses.preparation import LossPreparation, least_memory
 from phimap.learn.losses.quasi_newton import TOLERANCE, Model
-from phimap.learn.rows.accumulator import accumulate
-from phimap.learn.solver import HeldOutScores, LinearSolution, PassesSolver, PassSums, Problem, Stream, Sums
+from phimap.learn.solver import HeldOutScores, LinearSolution, PassesSolver, Problem, Stream, Sums, sums_of_pass
 from phimap.learn.targets.units import RobustTargets
 from phimap.ops import single_threaded_blas
 
@@ -42,10 +41,7 @@ class HuberSolver(PassesSolver):
     because errors on training rows are far too small with many features.
     """
 
-    takes_signs = False
-
     def memory(self, n: int | None, m: int, t: int) -> int:
-        """Smallest number of bytes held, not counting a block of features."""
         return least_memory(m, t)
 
     def solve(self, problem: Problem) -> LinearSolution:
@@ -133,6 +129,4 @@ def _scale_step_of_pass(loss: Huber, rows: Stream, solution: LinearSolution, n_j
         return (scale_step(loss.errors(block.times(coef, n_jobs) + intercept, targets), weights),)
 
     with single_threaded_blas():
-        sums = accumulate(rows, lambda first_row: PassSums(summand)).sums
-    assert sums is not None
-    return scale_ratio(sums[0])
+        return scale_ratio(sums_of_pass(rows, summand)[0])

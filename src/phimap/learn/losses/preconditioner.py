@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from phimap.learn.blocks.blocks import FeatureBlock
 from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
 from phimap.learn.ridge.nystroem_preconditioner import ARRAYS, NystroemPreconditioner, test_matrix
-from phimap.learn.ridge.solver import GramAccumulator
+from phimap.learn.ridge.solver import GramAccumulator, RidgeSolver
 from phimap.learn.rows.accumulator import AnyAccumulator, PairAccumulator, accumulate
 from phimap.learn.solver import PassSums, Problem, Sums
 from phimap.ops import single_threaded_blas
@@ -68,9 +67,13 @@ def preconditioner_of(
     The preconditioner is a factor of the centred Gram matrix if that fits the problem's memory, else a sketch.
     """
     if factor_memory(problem.m) <= problem.memory:
-        # The lambda may be sent to other processes, so it refers to small values only.
-        start_sums = partial(GramAccumulator.start, problem.m, problem.t, None, problem.n_jobs)
-        both = accumulate(problem.stream, lambda first_row: PairAccumulator(start_sums(), start(first_row)))
+        # The function may be sent to other processes, so it refers to small values only.
+        m, t, n_jobs = problem.m, problem.t, problem.n_jobs
+
+        def start_both(first_row: int) -> PairAccumulator[GramAccumulator, AnyAccumulator]:
+            return PairAccumulator(GramAccumulator(RidgeSolver.start(m, t), n_jobs), start(first_row))
+
+        both = accumulate(problem.stream, start_both)
         statistics = both.one.solver.statistics
         assert statistics is not None
         factor = FactorPreconditioner(statistics.centred_gram(), statistics.eps, problem.n_jobs)

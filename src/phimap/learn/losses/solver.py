@@ -32,7 +32,6 @@ class LossSolver(PassesSolver):
         self._loss = loss
 
     def memory(self, n: int | None, m: int, t: int) -> int:
-        """Smallest number of bytes held, not counting a block of features."""
         return least_memory(m, t)
 
     def solve(self, problem: Problem) -> LinearSolution:

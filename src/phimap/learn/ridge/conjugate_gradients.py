@@ -212,8 +212,6 @@ class ConjugateGradients(Solver):
 class ConjugateGradientRidge(PassesSolver):
     """The solver in the registry for ridge regression without an m x m matrix."""
 
-    takes_signs = False
-
     def memory(self, n: int | None, m: int, t: int) -> int:
         """Smallest number of bytes for the extreme rows and the solver, not counting a block of features."""
         # More rows than `CAPACITY` take no more memory.
@@ -264,8 +262,8 @@ class ConjugateGradientRidge(PassesSolver):
 
 def _leave_one_out(problem: Problem) -> LinearSolution:
     """The solution for few rows by factorisation, with leave-one-out scores; they choose alpha unless it is given."""
-    size = (problem.m, problem.t, problem.n, problem.n_jobs)
-    rows = accumulate(problem.stream, lambda first_row: GramAccumulator.start(*size)).solver
+    m, t, n, n_jobs = problem.m, problem.t, problem.n, problem.n_jobs
+    rows = accumulate(problem.stream, lambda first_row: GramAccumulator(RidgeSolver.start(m, t, n), n_jobs)).solver
     alpha = problem.alpha
     while True:
         try:

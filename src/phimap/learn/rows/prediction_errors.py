@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -23,15 +22,12 @@ class SquaredErrors(Accumulator):
         Weighted sums of squared errors.
     """
 
+    _parts = ("moments", "errors")
+
     def __init__(self, fitted: Any, predict: Callable[[Any, Any], np.ndarray]):
         self._fitted, self._predict = fitted, predict
         self.moments: ColumnMoments | None = None
         self.errors: Any = 0.0
-
-    @classmethod
-    def of(cls, fitted: Any, predict: Callable[[Any, Any], np.ndarray]) -> Callable[[int], Self]:
-        """Return a function that starts an accumulator of the errors of ``predict(fitted, rows)``."""
-        return partial(_started, cls, fitted, predict)
 
     def update(self, rows: Any, targets: np.ndarray, weights: np.ndarray | None) -> None:
         targets = targets.reshape(len(targets), -1)
@@ -48,13 +44,6 @@ class SquaredErrors(Accumulator):
             self.moments = ColumnMoments.empty(later.moments.mean.size)
         self.moments.merge(later.moments)
         self.errors = self.errors + later.errors
-
-    @property
-    def state(self) -> tuple[Any, Any]:
-        return self.moments, self.errors
-
-    def resume(self, state: tuple[Any, Any]) -> None:
-        self.moments, self.errors = state
 
     @property
     def score(self) -> float:
@@ -75,14 +64,11 @@ class Hits(Accumulator):
         Total weights of the correctly predicted rows and of all rows.
     """
 
+    _parts = ("right", "total")
+
     def __init__(self, fitted: Any, predict: Callable[[Any, Any], np.ndarray]):
         self._fitted, self._predict = fitted, predict
         self.right = self.total = 0.0
-
-    @classmethod
-    def of(cls, fitted: Any, predict: Callable[[Any, Any], np.ndarray]) -> Callable[[int], Self]:
-        """Return a function that starts an accumulator of the correct labels of ``predict(fitted, rows)``."""
-        return partial(_started, cls, fitted, predict)
 
     def update(self, rows: Any, targets: np.ndarray, weights: np.ndarray | None) -> None:
         counted = np.ones(len(targets)) if weights is None else weights
@@ -94,20 +80,8 @@ class Hits(Accumulator):
         self.total += later.total
 
     @property
-    def state(self) -> tuple[float, float]:
-        return self.right, self.total
-
-    def resume(self, state: tuple[float, float]) -> None:
-        self.right, self.total = state
-
-    @property
     def score(self) -> float:
         """Total weight of the correctly predicted rows, divided by the total weight of all rows."""
         if not self.total:
             raise ValueError("Found array with 0 sample(s), while a score needs at least 1. Give rows.")
         return self.right / self.total
-
-
-def _started(kind: type, fitted: Any, predict: Callable[[Any, Any], np.ndarray], first_row: int) -> Any:
-    """Return an empty accumulator of class `kind`."""
-    return kind(fitted, predict)

@@ -15,7 +15,7 @@ from phimap.learn.rows.samples import CAPACITY, Reservoir
 from phimap.learn.rows.scaling import ColumnMoments
 from phimap.learn.rows.target_facts import LARGEST_TARGET, ExtremeTargets, Labels, largest_target
 from phimap.ops import Array, ops_for
-from phimap.records import Record, of_floats, of_number
+from phimap.records import Record, of_number
 
 #: Largest number of distinct numeric targets that may be class labels, while the task is not known.
 MOST_LABELS = 1000
@@ -47,8 +47,6 @@ class RowSummary(Record, Accumulator):
         Ranges of the columns; empty for CSR rows.
     n_rows : int
         Rows seen.
-    low, high : ndarray of shape (t,) or None
-        Range of numeric targets.
     budget : int or None
         Largest number of bytes for the samples and the arrays made from them; None sets no limit. Rows for which the
         bytes do not suffice are refused.
@@ -64,8 +62,6 @@ class RowSummary(Record, Accumulator):
     moments: ColumnMoments | None = None
     columns: ColumnRange = field(default_factory=ColumnRange)
     n_rows: int = field(default=0, metadata=of_number(least=0))
-    low: np.ndarray | None = field(default=None, metadata=of_floats("t"))
-    high: np.ndarray | None = field(default=None, metadata=of_floats("t"))
     budget: int | None = field(default=None, metadata=of_number(least=0))
 
     @classmethod
@@ -100,6 +96,11 @@ class RowSummary(Record, Accumulator):
             most_labels=MOST_LABELS if labels is None else None,
             budget=budget,
         )
+
+    @property
+    def target_range(self) -> np.ndarray | None:
+        """Smallest and largest numeric targets (2, t); None if targets are labels or overflow."""
+        return None if self.overflows or self.extremes.moments is None else self.extremes.values
 
     @property
     def map_sample(self) -> Reservoir:
@@ -138,8 +139,6 @@ class RowSummary(Record, Accumulator):
             self.labels.merge(later.labels)
         else:
             self.labels = None
-        if later.low is not None and later.high is not None:
-            self._widen(later.low, later.high)
         self.extremes.merge(later.extremes)
 
     @property
@@ -159,21 +158,15 @@ class RowSummary(Record, Accumulator):
         if self.most_labels is None:
             return self
         if labels:
-            kept = {
-                "low": None,
-                "high": None,
-                "extremes": ExtremeTargets(),
-                "targets_are_numbers": False,
-                "most_labels": None,
-            }
+            kept = {"extremes": ExtremeTargets(), "targets_are_numbers": False, "most_labels": None}
             return None if self.labels is None or self.overflows else replace(self, **kept)
         if not self.targets_are_numbers or self.overflows:
             return None
         samples = {name: _with_numbers(getattr(self, name)) for name in ("sample", "wider_sample")}
         return replace(self, labels=None, most_labels=None, **samples)
 
-    def _add_numbers(self, targets: np.ndarray) -> None:
-        """Add the range and the extremes of targets, if all targets so far are numbers."""
+    def _add_numbers(self, targets: Any) -> None:
+        """Add the extremes of targets, if all targets so far are numbers."""
         if not self.targets_are_numbers:
             return
         if self.most_labels is not None:
@@ -181,11 +174,10 @@ class RowSummary(Record, Accumulator):
                 self.targets_are_numbers = False
                 return
             if not largest_target(targets) <= LARGEST_TARGET:
-                self.overflows, self.low, self.high = True, None, None
+                self.overflows = True
             if self.overflows:
                 return
             targets = targets.astype(np.float64)
-        self._widen(*(np.atleast_1d(end(targets, axis=0)) for end in (np.min, np.max)))
         self.extremes.update(targets)
 
     def _add_labels(self, targets: Any, weights: np.ndarray | None) -> None:
@@ -194,11 +186,6 @@ class RowSummary(Record, Accumulator):
             self.labels.update(targets, weights)
             if self.most_labels is not None and self.labels.size > self.most_labels:
                 self.labels = None
-
-    def _widen(self, low: np.ndarray, high: np.ndarray) -> None:
-        """Extend the range of the targets to include `low` and `high` (t,)."""
-        self.low = low if self.low is None else np.minimum(self.low, low)
-        self.high = high if self.high is None else np.maximum(self.high, high)
 
 
 def _with_numbers(sample: Reservoir | None) -> Reservoir | None:

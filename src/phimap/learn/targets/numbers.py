@@ -57,9 +57,8 @@ class Numbers(Targets):
         return cls(1 if checked.ndim == 1 else checked.shape[1], checked.ndim == 1)
 
     def learned(self, summary: RowSummary, *, loss: str, class_weight: Any) -> Self:
-        low, high = summary.low, summary.high
-        assert low is not None
-        assert high is not None
+        assert summary.target_range is not None
+        low, high = summary.target_range
         clip = None
         if loss == "huber":
             clip = RobustTargets.of_sample(summary.sample.y, summary.sample.weights)
