@@ -7,7 +7,7 @@ import pytest
 
 from phimap.learn.blocks.blocks import feature_block
 from phimap.learn.losses.losses import Logistic, SquaredHinge
-from phimap.learn.losses.preconditioner import FactorPreconditioner
+from phimap.learn.losses.preparation import FactorPreconditioner
 from phimap.learn.losses.quasi_newton import QuasiNewton
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradients
 from phimap.learn.ridge.statistics import RidgeStatistics

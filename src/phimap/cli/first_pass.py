@@ -16,7 +16,7 @@ from phimap.io.batching import Block, chosen
 from phimap.io.frame import Frame
 from phimap.io.prefetch import read_ahead
 from phimap.learn.rows.scaling import ColumnMoments
-from phimap.learn.rows.target_facts import ExtremeTargets
+from phimap.learn.rows.summary import ExtremeTargets
 from phimap.tables import ColumnSummary, TableEncoder
 
 # Least number of steps of a dtype within the range of a column; with fewer steps, rounding moves values by more than a

@@ -10,7 +10,7 @@ listed before them:
 - ``registry``: the solvers of each loss, and the choice among them.
 - ``search``: the choice of kernel, width and map before the fit. Its trials are fits by ``ridge``.
 - ``corrections``: exact kernel models of the residuals.
-- ``inputs``, ``training_rows``, ``settings``, ``scaled_map``: checked rows, parameters, and the map on scaled rows.
+- ``inputs``, ``settings``, ``scaled_map``: checked rows, parameters, and the map on scaled rows.
 - ``choose_map``, ``fitted``, ``state``, ``correct``, ``fit``, ``collections``: the steps of a fit, and its results.
 - ``deviations``, ``base``: standard deviations of predictions, and what the estimators share.
 - ``regressor``, ``classifier``: the estimators.

@@ -24,6 +24,7 @@ from phimap.learn.deviations import Deviations
 from phimap.learn.fit import FitResult, add_rows, batch_height, fit, new_summary, solve_state, start_state
 from phimap.learn.fitted import Fitted, of_fitted
 from phimap.learn.html import fitted_html
+from phimap.learn.inputs import LearnerKind, RowChecks, training_batches, training_rows
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.rows.batches import ArrayBatches, RowShape, require_reiterable
@@ -37,7 +38,6 @@ from phimap.learn.solver import LinearSolution
 from phimap.learn.state import TrainingState
 from phimap.learn.targets.base import Targets
 from phimap.learn.targets.units import TargetUnits
-from phimap.learn.training_rows import LearnerKind, RowChecks, training_batches, training_rows
 from phimap.random_map import RandomMap
 from phimap.records import equal_records
 from phimap.tables import TableEncoder

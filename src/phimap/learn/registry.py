@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from phimap.config import size_text
-from phimap.learn.losses.huber_solver import HuberSolver
 from phimap.learn.losses.losses import Logistic, SquaredHinge
-from phimap.learn.losses.solver import LossSolver
+from phimap.learn.losses.solver import HuberSolver, LossSolver
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradientRidge
 from phimap.learn.ridge.cost import factorisation_seconds, passes_seconds
-from phimap.learn.ridge.sketch_rows import SAMPLED_FROM, SKETCH_ROWS
+from phimap.learn.ridge.nystroem_preconditioner import SAMPLED_FROM, SKETCH_ROWS
 from phimap.learn.ridge.solver import CholeskyRidge
 from phimap.learn.solver import Member
 

@@ -11,8 +11,7 @@ from phimap.learn.fit import fit
 from phimap.learn.inputs import InputEncoding
 from phimap.learn.rows.accumulator import accumulate
 from phimap.learn.rows.batches import ArrayBatches
-from phimap.learn.rows.summary import RowSummary
-from phimap.learn.rows.target_facts import Labels
+from phimap.learn.rows.summary import Labels, RowSummary
 from tests.support.learners import GAUSSIAN
 
 N, D = 3000, 3

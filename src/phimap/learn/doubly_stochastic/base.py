@@ -31,7 +31,7 @@ from phimap.learn.doubly_stochastic.model import (
     rows_of_batch,
 )
 from phimap.learn.fitted import of_fitted
-from phimap.learn.inputs import InputEncoding
+from phimap.learn.inputs import InputEncoding, LearnerKind, RowChecks, training_batches, training_rows
 from phimap.learn.rows.accumulator import accumulate
 from phimap.learn.rows.batches import ArrayBatches, Batch, require_reiterable
 from phimap.learn.rows.scaling import Scaling, check_standardisation
@@ -40,7 +40,6 @@ from phimap.learn.scaled_map import scaled
 from phimap.learn.search.families import median_length_scale
 from phimap.learn.search.kernel import STATIONARY, kernel_name
 from phimap.learn.targets.base import Targets
-from phimap.learn.training_rows import LearnerKind, RowChecks, training_batches, training_rows
 from phimap.learn.weights import check_mean_weight, total_weight, weighted_mean
 from phimap.ops import Array, ops_for
 

@@ -15,8 +15,14 @@ from phimap.learn.ridge.alpha_in_passes import AlphaSearch, ValidationFeatures
 from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
 from phimap.learn.ridge.conjugate_gradient_steps import ConjugateGradientState, relative_size
 from phimap.learn.ridge.normal_equations import NormalEquations, NormalSums
-from phimap.learn.ridge.nystroem_preconditioner import ARRAYS, GramSketch, NystroemPreconditioner
-from phimap.learn.ridge.sketch_rows import SKETCH_ROWS, SketchRows, is_sampled
+from phimap.learn.ridge.nystroem_preconditioner import (
+    ARRAYS,
+    SKETCH_ROWS,
+    GramSketch,
+    NystroemPreconditioner,
+    SketchRows,
+    is_sampled,
+)
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS
 from phimap.learn.ridge.solver import GramAccumulator, RidgeSolver
 from phimap.learn.rows.accumulator import accumulate
