@@ -20,8 +20,7 @@ listed before them:
 
 from phimap.learn.active.design import GreedyDesign
 from phimap.learn.classifier import KernelClassifier
-from phimap.learn.doubly_stochastic.classifier import DoublyStochasticClassifier
-from phimap.learn.doubly_stochastic.regressor import DoublyStochasticRegressor
+from phimap.learn.doubly_stochastic.learners import DoublyStochasticClassifier, DoublyStochasticRegressor
 from phimap.learn.regressor import KernelRegressor
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.solver import LinearSolution

@@ -21,13 +21,13 @@ from phimap.kernels import Kernel
 from phimap.learn.collections import fit_collection, fit_parts, score_collection
 from phimap.learn.corrections.corrections import Corrections
 from phimap.learn.deviations import Deviations
-from phimap.learn.fit import FitResult, add_rows, batch_height, fit, new_summary, solve_state, start_state
-from phimap.learn.fitted import Fitted, of_fitted
+from phimap.learn.fit import FitResult, add_rows, array_batches, fit, new_summary, solve_state, start_state
+from phimap.learn.fitted import Fitted, TrainingState, of_fitted
 from phimap.learn.html import fitted_html
 from phimap.learn.inputs import LearnerKind, RowChecks, training_batches, training_rows
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics
-from phimap.learn.rows.batches import ArrayBatches, RowShape, require_reiterable
+from phimap.learn.rows.batches import require_reiterable
 from phimap.learn.rows.checkpoint import CheckpointedRows, CheckpointStore
 from phimap.learn.rows.scaling import Scaling
 from phimap.learn.rows.summary import RowSummary
@@ -35,9 +35,7 @@ from phimap.learn.scaled_map import ScaledMap
 from phimap.learn.search.log import SearchLog
 from phimap.learn.settings import Compute, FitSettings
 from phimap.learn.solver import LinearSolution
-from phimap.learn.state import TrainingState
-from phimap.learn.targets.base import Targets
-from phimap.learn.targets.units import TargetUnits
+from phimap.learn.targets.base import Targets, TargetUnits
 from phimap.random_map import RandomMap
 from phimap.records import equal_records
 from phimap.tables import TableEncoder
@@ -130,10 +128,9 @@ class KernelModel(BaseEstimator):
         with self._settings() as settings:
             if is_dask(X):
                 return self._keep(fit_collection(X, y, sample_weight, self._kind, settings))
-            inputs, targets, (X, y, weights) = training_rows(X, y, sample_weight, self._kind)
-            n_rows, shape = X.shape[0], RowShape.of(X, targets.n_outputs_of(y))
-            height = batch_height(settings, n_rows, n_rows, settings.width_for(inputs.width), shape)
-            return self._keep(fit(ArrayBatches(X, y, weights, height), inputs, targets, settings))
+            inputs, targets, rows = training_rows(X, y, sample_weight, self._kind)
+            batches = array_batches(rows, targets, settings, settings.width_for(inputs.width), complete=True)
+            return self._keep(fit(batches, inputs, targets, settings))
 
     def fit_batches(
         self,
@@ -283,11 +280,9 @@ class KernelModel(BaseEstimator):
             )
         if not hasattr(self, "_fitted"):
             with self._settings() as settings:
-                inputs, targets, (X, y, weights) = training_rows(X, y, sample_weight, self._kind)
-                shape = RowShape.of(X, targets.n_outputs_of(y))
-                height = batch_height(settings, None, X.shape[0], settings.width_for(inputs.width), shape)
-                rows = ArrayBatches(X, y, weights, height)
-                return self._keep(start_state(rows, inputs, targets, settings, classes))
+                inputs, targets, rows = training_rows(X, y, sample_weight, self._kind)
+                batches = array_batches(rows, targets, settings, settings.width_for(inputs.width), complete=False)
+                return self._keep(start_state(batches, inputs, targets, settings, classes))
         if not hasattr(self, "_state"):
             raise ValueError(
                 "this model was saved without its statistics or solved in passes, so no rows can be added. "
@@ -295,10 +290,9 @@ class KernelModel(BaseEstimator):
             )
         fitted = self._fitted
         with self._settings(seed=fitted.seed) as settings:
-            X, y, weights = RowChecks(fitted.inputs, fitted.targets, self._kind.name).encoded(X, y, sample_weight)
-            shape = RowShape.of(X, fitted.targets.n_outputs_of(y))
-            height = batch_height(settings, None, X.shape[0], fitted.map.width, shape)
-            add_rows(ArrayBatches(X, y, weights, height), fitted, self._state, settings)
+            rows = RowChecks(fitted.inputs, fitted.targets, self._kind.name).encoded(X, y, sample_weight)
+            batches = array_batches(rows, fitted.targets, settings, fitted.map.width, complete=False)
+            add_rows(batches, fitted, self._state, settings)
         return self._with_more_rows()
 
     def _keep(self, result: FitResult) -> Self:

@@ -17,7 +17,7 @@ from phimap.learn.blocks.blocks import FeatureRows, LazyFeatureBlock, WeightedBl
 from phimap.learn.calibration import calibration_of
 from phimap.learn.choose_map import choose_map
 from phimap.learn.correct import correct
-from phimap.learn.fitted import Fitted
+from phimap.learn.fitted import Fitted, TrainingState
 from phimap.learn.inputs import InputEncoding
 from phimap.learn.registry import Chosen, choose
 from phimap.learn.ridge.solver import RidgeSolver
@@ -31,7 +31,6 @@ from phimap.learn.rows.validation import ValidationRows
 from phimap.learn.scaled_map import ScaledMap
 from phimap.learn.settings import Compute, FitSettings
 from phimap.learn.solver import LinearSolution, Problem
-from phimap.learn.state import TrainingState
 from phimap.learn.targets.base import Targets
 from phimap.learn.weights import check_mean_weight
 from phimap.ops import Array, ops_for
@@ -153,20 +152,15 @@ def summarise(
     advance: Callable[[int], None] = lambda n_rows: None,
 ) -> RowSummary:
     """Return the summary of all rows, after one pass; `expected` are labels that may occur in later rows."""
-    # Workers receive this function, so it binds plain values only.
-    start = partial(_counting_summary, settings, labels, advance)
-    summary = accumulate(rows, start).inner
+    # Workers receive this function, so it refers to plain values only.
+    summary = accumulate(
+        rows, lambda row: CountingAccumulator(new_summary(settings, labels=labels, first_row=row), advance)
+    ).inner
     if not summary.n_rows:
         raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
     if expected is not None and summary.labels is not None:
         summary.labels.expect(expected)
     return summary
-
-
-def _counting_summary(
-    settings: FitSettings, labels: bool, advance: Callable[[int], None], first_row: int
-) -> CountingAccumulator[RowSummary]:
-    return CountingAccumulator(new_summary(settings, labels=labels, first_row=first_row), advance)
 
 
 def learn_targets(targets: Targets, summary: RowSummary, settings: FitSettings) -> Targets:
@@ -212,6 +206,13 @@ def batch_height(settings: FitSettings, n_rows: int | None, n_given: int, width:
     """
     held = choose_solver(settings, n_rows, width, shape).member.memory(n_rows, width, shape.n_targets)
     return batch_rows(width, shape.itemsize, settings.memory, held + shape.kept(n_given, settings.memory), shape)
+
+
+def array_batches(rows: Batch, targets: Targets, settings: FitSettings, width: int, *, complete: bool) -> ArrayBatches:
+    """Return batches of rows in memory for `width` features; `complete` says that no further rows will come."""
+    X, y, _ = rows
+    shape, n_rows = RowShape.of(X, targets.n_outputs_of(y)), X.shape[0]
+    return ArrayBatches(*rows, batch_height(settings, n_rows if complete else None, n_rows, width, shape))
 
 
 def mapping_of(mapped: ScaledMap, targets: Targets, compute: Compute) -> Mapping:

@@ -17,6 +17,8 @@ from phimap.packed import PackedArray
 
 #: Features (r, m): an array, a tensor or a packed array.
 Features = Array | PackedArray
+#: ``Z^T Y`` (m, t), and the sums of the columns of Z (m,); both on the host, float64.
+CrossProducts = tuple[np.ndarray, np.ndarray]
 # Number of rows whose products with targets are summed in the dtype of the features. Further sums are in float64.
 _SUMMED_ROWS = 256
 
@@ -50,18 +52,13 @@ class FeatureBlock(ABC):
         """Machine epsilon of the features."""
         return float(np.finfo(self.dtype).eps)
 
-    @abstractmethod
     def add_gram(self, gram: BlockTriangle, sign: int, n_jobs: int | None) -> None:
         """Add `sign`, 1 or -1, times ``Z^T Z`` (m, m) to `gram`."""
+        self.to_dense().add_gram(gram, sign, n_jobs)
 
-    @abstractmethod
-    def cross_products(
-        self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """``Z^T Y`` (m, t) for float64 `Y` (r, t), and the sums of the columns (m,); both on the host, float64.
-
-        A row of weight w counts like w rows.
-        """
+    def cross_products(self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None) -> CrossProducts:
+        """``Z^T Y`` for float64 `Y` (r, t), and the sums of the columns. A row of weight w counts like w rows."""
+        return self.to_dense().cross_products(Y, n_jobs, weights)
 
     @abstractmethod
     def times(self, W: np.ndarray, n_jobs: int | None) -> np.ndarray:
@@ -142,9 +139,7 @@ class DenseBlock(FeatureBlock):
     def add_gram(self, gram: BlockTriangle, sign: int, n_jobs: int | None) -> None:
         gram.add_products(self.features, sign, n_jobs)
 
-    def cross_products(
-        self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def cross_products(self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None) -> CrossProducts:
         Z, mean, t = self.features, weighted_mean(Y, weights), Y.shape[1]
         # The mean is subtracted, so that the rounding of float32 products does not grow with a constant in Y.
         deviations, scale = _scaled(_weighted(Y - mean, weights), weights)
@@ -197,9 +192,7 @@ class TensorBlock(DenseBlock):
     def add_gram(self, gram: BlockTriangle, sign: int, n_jobs: int | None) -> None:
         gram.add(ops_for(self.features).cross_products(self.features, self.features), sign)
 
-    def cross_products(
-        self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def cross_products(self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None) -> CrossProducts:
         ops, mean = ops_for(self.features), weighted_mean(Y, weights)
         sums = ops.column_sums(self.features if weights is None else self.scaled(weights).features)
         deviations, scale = _scaled(_weighted(Y - mean, weights), weights)
@@ -218,14 +211,6 @@ class PackedBlock(FeatureBlock):
     def __init__(self, features: PackedArray):
         self.features = features
         self._dense: DenseBlock | None = None
-
-    def add_gram(self, gram: BlockTriangle, sign: int, n_jobs: int | None) -> None:
-        self.to_dense().add_gram(gram, sign, n_jobs)
-
-    def cross_products(
-        self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return self.to_dense().cross_products(Y, n_jobs, weights)
 
     def times(self, W: np.ndarray, n_jobs: int | None) -> np.ndarray:
         return self.features.dot(W, n_jobs)
@@ -263,9 +248,7 @@ class CountedBlock(PackedBlock):
         tasks = [(i, left) for i in range(gram.n_blocks) for left in range(gram.rows(i).start, gram.size, STRIP)]
         run_tasks(add, tasks, n_jobs)
 
-    def cross_products(
-        self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def cross_products(self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None) -> CrossProducts:
         products = self._columns(n_jobs).dot(_weighted(np.column_stack([Y, np.ones(len(Y))]), weights), n_jobs)
         return products[:, :-1], products[:, -1]
 
@@ -328,9 +311,7 @@ class LazyFeatureBlock(FeatureBlock):
         for _, block in self._blocks():
             block.add_gram(gram, sign, n_jobs)
 
-    def cross_products(
-        self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def cross_products(self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None) -> CrossProducts:
         cross, sums = np.zeros((self._width, Y.shape[1])), np.zeros(self._width)
         for part, block in self._blocks():
             found = block.cross_products(Y[part], n_jobs, None if weights is None else weights[part])

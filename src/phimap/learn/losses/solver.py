@@ -12,7 +12,7 @@ from phimap.learn.losses.preparation import FOLDS, LossPreparation, Path, least_
 from phimap.learn.losses.quasi_newton import TOLERANCE, Model
 from phimap.learn.ridge.alpha import ChosenAlpha
 from phimap.learn.solver import HeldOutScores, LinearSolution, PassesSolver, Problem, Stream, Sums, sums_of_pass
-from phimap.learn.targets.units import RobustTargets
+from phimap.learn.targets.base import RobustTargets
 from phimap.learn.weights import weighted_mean
 from phimap.ops import single_threaded_blas
 

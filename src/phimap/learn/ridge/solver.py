@@ -11,7 +11,7 @@ import numpy as np
 from phimap._random import RandomState
 from phimap.learn.blocks.blocks import FeatureBlock, FeatureRows, feature_block
 from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
-from phimap.learn.ridge.leverages import DualLeverages, Leverages, PrimalLeverages
+from phimap.learn.ridge.predictive import DualLeverages, Leverages, PrimalLeverages
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS, solve_ridge, solve_ridge_dual
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.rows.accumulator import Accumulator

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_array
 from phimap._validation import check_finite
 from phimap._warnings import caller_level
 from phimap.learn.rows.summary import LARGEST_TARGET, ExtremeTargetWarning, largest_target
-from phimap.learn.targets.base import Targets
-from phimap.learn.targets.units import RobustTargets, TargetUnits, check_range, refuse_labels
+from phimap.learn.targets.base import RobustTargets, Targets, TargetUnits, check_range, refuse_labels
 from phimap.records import equal_records, of_number
 
 if TYPE_CHECKING:
