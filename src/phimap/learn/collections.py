@@ -27,8 +27,8 @@ class SquaredErrors(Accumulator):
 
     Attributes
     ----------
-    moments : Moments or None
-        Moments of the targets; None before the first rows.
+    moments : ColumnMoments
+        Moments of the targets.
     errors : ndarray of shape (t,)
         Weighted sums of squared errors.
     """
@@ -37,29 +37,23 @@ class SquaredErrors(Accumulator):
 
     def __init__(self, fitted: Any, predict: Callable[[Any, Any], np.ndarray]):
         self._fitted, self._predict = fitted, predict
-        self.moments: ColumnMoments | None = None
+        self.moments = ColumnMoments.empty()
         self.errors: Any = 0.0
 
     def update(self, rows: Any, targets: np.ndarray, weights: np.ndarray | None) -> None:
         targets = targets.reshape(len(targets), -1)
-        if self.moments is None:
-            self.moments = ColumnMoments.empty(targets.shape[1])
         self.moments.update(targets, weights)
         squares = np.square(targets - self._predict(self._fitted, rows).reshape(targets.shape))
         self.errors = self.errors + (squares.sum(axis=0) if weights is None else weights @ squares)
 
     def merge(self, later: Self) -> None:
-        if later.moments is None:
-            return
-        if self.moments is None:
-            self.moments = ColumnMoments.empty(later.moments.mean.size)
         self.moments.merge(later.moments)
         self.errors = self.errors + later.errors
 
     @property
     def score(self) -> float:
         """R2, averaged over targets. A constant target has R2 1 if it is predicted exactly, else 0."""
-        if self.moments is None:
+        if not self.moments.n:
             raise ValueError("Found array with 0 sample(s), while a score needs at least 1. Give rows.")
         spread = self.moments.squared_deviations
         constant = np.where(self.errors > 0, 0.0, 1.0)

@@ -32,7 +32,6 @@ from phimap.learn.scaled_map import ScaledMap
 from phimap.learn.settings import Compute, FitSettings
 from phimap.learn.solver import LinearSolution, Problem
 from phimap.learn.targets.base import Targets
-from phimap.learn.weights import check_mean_weight
 from phimap.ops import Array, ops_for
 
 #: Training rows: an iterable of batches, iterated over once in each pass, or a source that makes passes itself.
@@ -156,34 +155,24 @@ def summarise(
     summary = accumulate(
         rows, lambda row: CountingAccumulator(new_summary(settings, labels=labels, first_row=row), advance)
     ).inner
-    if not summary.n_rows:
-        raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
-    if expected is not None and summary.labels is not None:
-        summary.labels.expect(expected)
+    summary.expect(expected)
     return summary
 
 
 def learn_targets(targets: Targets, summary: RowSummary, settings: FitSettings) -> Targets:
     """Return the targets, completed from the summary of all training rows; raise if there are too few rows."""
-    assert summary.moments is not None
-    if summary.n_rows < 2:
-        raise ValueError(
-            f"Found array with n_samples={summary.n_rows}, 1 sample: a fit needs at least 2. Give more rows."
-        )
-    check_mean_weight(summary.moments.n, summary.n_rows)
+    summary.require_rows()
     return targets.learned(summary, loss=settings.loss, class_weight=settings.class_weight)
 
 
 def standardisation(summary: RowSummary, inputs: InputEncoding, settings: FitSettings, *, complete: bool) -> Scaling:
     """Return the standardisation of the columns. ``"auto"`` keeps the scale of encoded columns."""
-    assert summary.moments is not None
     kind = settings.standardize
     return summary.moments.scaling("mean" if kind == "auto" and inputs.encoder is not None else kind, complete=complete)
 
 
 def extreme_rows(summary: RowSummary, scaling: Scaling) -> ExtremeRows:
     """Return an empty collection for the rows that lie farthest from the mean in the standardised columns."""
-    assert summary.moments is not None
     return ExtremeRows(summary.sample.seed, centre=summary.moments.mean, factor=scaling.factor)
 
 
@@ -218,16 +207,12 @@ def array_batches(rows: Batch, targets: Targets, settings: FitSettings, width: i
 def mapping_of(mapped: ScaledMap, targets: Targets, compute: Compute) -> Mapping:
     """Return a function from rows, targets and weights to features, encoded targets and weights in the fit."""
     features = mapped.features(compute)
-    return lambda X, y, weights: (features(X), targets.encode(y), targets.weights(y, weights))
+    return lambda X, y, weights: FeatureRows(features(X), targets.encode(y), targets.weights(y, weights))
 
 
 def feature_rows_of(mapped: ScaledMap, targets: Targets, compute: Compute) -> Callable[..., FeatureRows]:
-    """Return a function from rows, targets and weights to `FeatureRows`."""
-
-    def form(X: Array, y: np.ndarray, weights: np.ndarray | None) -> FeatureRows:
-        return FeatureRows(*mapping_of(mapped, targets, compute)(X, y, weights))
-
-    return form
+    """Return a function as `mapping_of` does, but each call has features of its own, which no later call overwrites."""
+    return lambda *rows: FeatureRows(*mapping_of(mapped, targets, compute)(*rows))
 
 
 def with_solution(fitted: Fitted, solution: LinearSolution, loss: str) -> Fitted:

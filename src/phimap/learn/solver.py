@@ -142,10 +142,6 @@ class Solver(ABC):
     n_passes: int
 
     @abstractmethod
-    def memory(self, n: int, m: int, t: int) -> int:
-        """Largest number of bytes held for n rows, m features and t targets, excluding a block of features."""
-
-    @abstractmethod
     def _passes(self, m: int, t: int, eps: float) -> Passes:
         """Run the algorithm for m features with machine epsilon `eps`, and t targets."""
 

@@ -40,7 +40,7 @@ from phimap.learn.scaled_map import scaled
 from phimap.learn.search.families import median_length_scale
 from phimap.learn.search.kernel import STATIONARY, kernel_name
 from phimap.learn.targets.base import Targets
-from phimap.learn.weights import check_mean_weight, total_weight, weighted_mean
+from phimap.learn.weights import total_weight, weighted_mean
 from phimap.ops import Array, ops_for
 
 _ROLES = ("sample", "blocks", "order", "norm")
@@ -196,19 +196,11 @@ class DoublyStochasticModel(BaseEstimator):
         streams = named_streams(seed, *_ROLES)
         sample_seed = int(streams["sample"].integers(2**63))
         summary = accumulate(rows, partial(RowSummary.start, seed=sample_seed, labels=targets.has_labels))
-        moments = summary.moments
-        if moments is None:
-            raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
-        if summary.n_rows < 2:
-            raise ValueError(
-                f"Found array with n_samples={summary.n_rows}, 1 sample: a fit needs at least 2. Give more rows."
-            )
-        if classes is not None and summary.labels is not None:
-            summary.labels.expect(classes)
-        check_mean_weight(moments.n, summary.n_rows)
+        summary.require_rows()
+        summary.expect(classes)
         if targets.has_labels:
             targets = targets.learned(summary, loss=self.loss, class_weight=None)
-        scaling = moments.scaling(check_standardisation(self.standardize), complete=complete)
+        scaling = summary.moments.scaling(check_standardisation(self.standardize), complete=complete)
         first_rows, _, weights = summary.sample.first(ROWS)
         first_rows = scaled(scaling, first_rows)
         few = None if weights is None else weights[:_LENGTH_SCALE_ROWS]
@@ -219,7 +211,15 @@ class DoublyStochasticModel(BaseEstimator):
         blocks_seed: Any = streams["blocks"].bit_generator.seed_seq
         blocks = BlockedMap.of(kernel, inputs.n_features, m, self.projection, blocks_seed)
         model = StochasticModel(
-            inputs, targets, scaling, blocks, np.zeros((m, t)), np.zeros(t), seed, summary.n_rows, float(moments.n)
+            inputs,
+            targets,
+            scaling,
+            blocks,
+            np.zeros((m, t)),
+            np.zeros(t),
+            seed,
+            summary.n_rows,
+            float(summary.moments.n),
         )
         if not targets.has_labels:
             model.intercept = weighted_mean(model.encode(summary.sample.y), summary.sample.weights)

@@ -112,6 +112,7 @@ class ConjugateGradients(Solver):
         self.passes, self._rank, self._most_rank, self._rng, self._n_jobs = passes, rank, most_rank, rng, n_jobs
 
     def memory(self, n: int, m: int, t: int) -> int:
+        """Largest number of bytes held for n rows, m features and t targets, excluding a block of features."""
         columns = t * (_FOLLOWED if self._alpha == "auto" else 1)
         return 8 * m * (ARRAYS * min(m, self._most_rank) + _SOLUTION_ARRAYS * columns)
 

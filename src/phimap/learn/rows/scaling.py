@@ -139,26 +139,22 @@ class ColumnMoments(Record):
     sparse: bool = False
 
     @classmethod
-    def empty(cls, n_features: int) -> ColumnMoments:
-        """Return the moments of no rows."""
+    def empty(cls, n_features: int = 1) -> ColumnMoments:
+        """Return the moments of no rows. The first rows may have any number of columns if `n_features` is 1."""
         return cls(np.zeros(n_features), np.zeros(n_features))
 
     def update(self, X: Array, weights: np.ndarray | None = None) -> None:
         """Add the rows of `X` (r, d), dense, CSR or tensor, with positive `weights` (r,)."""
         rows = total_weight(weights, X.shape[0])
-        if weights is not None and sparse.issparse(X):
+        if sparse.issparse(X):
             self.sparse = True
-            mean = X.T @ weights / rows
-            deviations = np.maximum(X.multiply(X).T @ weights - rows * mean**2, 0)
+            counted = np.ones(X.shape[0]) if weights is None else weights
+            mean = X.T @ counted / rows
+            deviations = np.maximum(X.multiply(X).T @ counted - rows * mean**2, 0)
         elif weights is not None:
             host = ops_for(X).to_host(X)
             mean = weighted_mean(host, weights)
             deviations = weighted_sum(np.square(host - mean), weights)
-        elif sparse.issparse(X):
-            self.sparse = True
-            mean = np.asarray(X.sum(axis=0, dtype=np.float64)).ravel() / rows
-            squares = np.asarray(X.multiply(X).sum(axis=0, dtype=np.float64)).ravel()
-            deviations = np.maximum(squares - rows * mean**2, 0)
         else:
             # Sums along contiguous columns are several times as fast as sums across rows.
             columns = np.array(ops_for(X).to_host(X).T, dtype=np.float64, order="C")

@@ -13,6 +13,7 @@ from phimap.learn.rows.accumulator import Accumulator
 from phimap.learn.rows.batches import require_sample, sample_bytes
 from phimap.learn.rows.samples import CAPACITY, Reservoir
 from phimap.learn.rows.scaling import ColumnMoments, ColumnRange
+from phimap.learn.weights import check_mean_weight
 from phimap.ops import Array, ops_for
 from phimap.records import Record, of_entries, of_floats, of_indices, of_number
 
@@ -78,26 +79,24 @@ class ExtremeTargets(Record):
 
     Attributes
     ----------
-    moments : Moments or None
+    moments : ColumnMoments
     n_rows : int
     values, rows : ndarray of shape (2, t)
         Values and row numbers of the smallest and of the largest target.
     """
 
-    moments: ColumnMoments | None = None
+    moments: ColumnMoments = field(default_factory=ColumnMoments.empty)
     n_rows: int = field(default=0, metadata=of_number(least=0))
-    values: np.ndarray = field(default_factory=lambda: np.empty((2, 0)), metadata=of_floats(2, "?t"))
-    rows: np.ndarray = field(default_factory=lambda: np.empty((2, 0), dtype=np.intp), metadata=of_indices(2, "?t"))
+    values: np.ndarray = field(
+        default_factory=lambda: np.array([[np.inf], [-np.inf]]), metadata=of_floats(2, "t", finite=False)
+    )
+    rows: np.ndarray = field(default_factory=lambda: np.zeros((2, 1), dtype=np.intp), metadata=of_indices(2, "t"))
 
     def update(self, y: np.ndarray, numbers: np.ndarray | None = None) -> None:
         """Add numeric targets, (r,) or (r, t), with row numbers `numbers` (r,); None counts rows from 0."""
         y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         if not len(y):
             return
-        if self.moments is None:
-            self.moments = ColumnMoments.empty(y.shape[1])
-            self.values = np.array([[np.inf], [-np.inf]]) * np.ones(y.shape[1])
-            self.rows = np.zeros((2, y.shape[1]), dtype=np.intp)
         # Targets whose squares overflow are refused elsewhere.
         with np.errstate(over="ignore", invalid="ignore"):
             self.moments.update(y)
@@ -109,14 +108,9 @@ class ExtremeTargets(Record):
 
     def merge(self, later: ExtremeTargets) -> None:
         """Add the targets of the rows that follow, whose row numbers start from 0."""
-        if later.moments is None:
-            return
-        if self.moments is None:
-            self.moments, self.values, self.rows = later.moments, later.values, later.rows + self.n_rows
-        else:
-            with np.errstate(over="ignore", invalid="ignore"):
-                self.moments.merge(later.moments)
-            self._take(later.values, later.rows + self.n_rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.moments.merge(later.moments)
+        self._take(later.values, later.rows + self.n_rows)
         self.n_rows += later.n_rows
 
     def _take(self, values: np.ndarray, rows: np.ndarray) -> None:
@@ -130,7 +124,7 @@ class ExtremeTargets(Record):
 
         The message calls the targets `name`, and the row ``row_name(number)``.
         """
-        if self.moments is None or self.n_rows < _LEAST_ROWS:
+        if self.n_rows < _LEAST_ROWS:
             return None
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             shares = np.square(self.values - self.moments.mean) / self.moments.squared_deviations
@@ -174,8 +168,8 @@ class RowSummary(Record, Accumulator):
         Whether the square of a target overflows, or a target is NaN. Learners refuse such targets.
     most_labels : int or None
         Largest number of distinct targets up to which `labels` is kept; None keeps any number.
-    moments : ColumnMoments or None
-        Moments of the columns; None before the first batch.
+    moments : ColumnMoments
+        Moments of the columns.
     columns : ColumnRange
         Ranges of the columns; empty for CSR rows.
     n_rows : int
@@ -192,7 +186,7 @@ class RowSummary(Record, Accumulator):
     targets_are_numbers: bool = True
     overflows: bool = False
     most_labels: int | None = field(default=None, metadata=of_number(least=0))
-    moments: ColumnMoments | None = None
+    moments: ColumnMoments = field(default_factory=ColumnMoments.empty)
     columns: ColumnRange = field(default_factory=ColumnRange)
     n_rows: int = field(default=0, metadata=of_number(least=0))
     budget: int | None = field(default=None, metadata=of_number(least=0))
@@ -233,7 +227,7 @@ class RowSummary(Record, Accumulator):
     @property
     def target_range(self) -> np.ndarray | None:
         """Smallest and largest numeric targets (2, t); None if targets are labels or overflow."""
-        return None if self.overflows or self.extremes.moments is None else self.extremes.values
+        return None if self.overflows or not self.extremes.n_rows else self.extremes.values
 
     @property
     def map_sample(self) -> Reservoir:
@@ -244,8 +238,6 @@ class RowSummary(Record, Accumulator):
         """Add rows (r, d) with their checked targets, (r,) or (r, t), and weights (r,)."""
         if self.budget is not None and not sparse.issparse(rows):
             require_sample(self.n_rows + rows.shape[0], rows.shape[1] * ops_for(rows).dtype.itemsize, self.budget)
-        if self.moments is None:
-            self.moments = ColumnMoments.empty(rows.shape[1])
         self.moments.update(rows, weights)
         self.columns.update(rows)
         self.sample.update(rows, targets, weights)
@@ -256,10 +248,8 @@ class RowSummary(Record, Accumulator):
         self._add_labels(targets, weights)
 
     def merge(self, later: Self) -> None:
-        if later.moments is None:
+        if not later.n_rows:
             return
-        if self.moments is None:
-            self.moments = ColumnMoments.empty(later.moments.mean.size)
         self.moments.merge(later.moments)
         self.columns.merge(later.columns)
         self.sample.join(later.sample)
@@ -281,6 +271,21 @@ class RowSummary(Record, Accumulator):
     def resume(self, state: RowSummary) -> None:
         for part in fields(state):
             setattr(self, part.name, getattr(state, part.name))
+
+    def require_rows(self) -> None:
+        """Raise unless there are at least two rows, whose mean weight is not too small."""
+        if not self.n_rows:
+            raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
+        if self.n_rows < 2:
+            raise ValueError(
+                f"Found array with n_samples={self.n_rows}, 1 sample: a fit needs at least 2. Give more rows."
+            )
+        check_mean_weight(self.moments.n, self.n_rows)
+
+    def expect(self, classes: Any) -> None:
+        """Add labels that may occur in later rows; `classes` may be None."""
+        if classes is not None and self.labels is not None:
+            self.labels.expect(classes)
 
     def for_targets(self, *, labels: bool) -> RowSummary | None:
         """Return the summary for targets that are labels, or for numbers; None if the targets are not of this kind.
