@@ -22,8 +22,7 @@ from phimap.learn.collections import fit_collection, fit_parts, score_collection
 from phimap.learn.corrections.corrections import Corrections
 from phimap.learn.deviations import Deviations
 from phimap.learn.fit import FitResult, add_rows, array_batches, fit, new_summary, solve_state, start_state
-from phimap.learn.fitted import Fitted, TrainingState, of_fitted
-from phimap.learn.html import fitted_html
+from phimap.learn.fitted import Fitted, TrainingState, fitted_html, of_fitted
 from phimap.learn.inputs import LearnerKind, RowChecks, training_batches, training_rows
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics

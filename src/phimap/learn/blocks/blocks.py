@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,9 @@ class FeatureBlock(ABC):
     """
 
     features: Features
+
+    def __init__(self, features: Any):
+        self.features = features
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -133,9 +137,6 @@ class DenseBlock(FeatureBlock):
 
     features: np.ndarray
 
-    def __init__(self, features: np.ndarray):
-        self.features = features
-
     def add_gram(self, gram: BlockTriangle, sign: int, n_jobs: int | None) -> None:
         gram.add_products(self.features, sign, n_jobs)
 
@@ -208,17 +209,15 @@ class PackedBlock(FeatureBlock):
 
     features: PackedArray
 
-    def __init__(self, features: PackedArray):
-        self.features = features
-        self._dense: DenseBlock | None = None
-
     def times(self, W: np.ndarray, n_jobs: int | None) -> np.ndarray:
         return self.features.dot(W, n_jobs)
 
     def to_dense(self) -> FeatureBlock:
-        if self._dense is None:
-            self._dense = DenseBlock(self.features.to_dense())
         return self._dense
+
+    @cached_property
+    def _dense(self) -> DenseBlock:
+        return DenseBlock(self.features.to_dense())
 
     @classmethod
     def stacked(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:

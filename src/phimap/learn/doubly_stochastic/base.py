@@ -151,7 +151,7 @@ class DoublyStochasticModel(BaseEstimator):
             model.weight_seen += total_weight(weights, X.shape[0])
             if not hasattr(self, "_preconditioner"):
                 # A model file may lack the preconditioner, which is then made from the given rows.
-                self._preconditioner = self._preconditioner_of(model, model.scaled(X[:ROWS]))
+                self._preconditioner = self._preconditioner_of(model, scaled(model.scaling, X[:ROWS]))
             problem = self._problem(model, self._preconditioner)
             for batch in in_order_of_stream([(X, y, weights)], rows_of_batch(X.shape[0])):
                 damping = min(1.0, (_FULL_STEPS / (model.n_steps + 1)) ** 0.5)

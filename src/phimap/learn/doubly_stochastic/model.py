@@ -383,10 +383,6 @@ class StochasticModel(Record):
         """Return checked targets as numbers, or labels as signs (r, t)."""
         return self.targets.signs(y) if isinstance(self.targets, Classes) else y.reshape(len(y), -1)
 
-    def scaled(self, rows: Array) -> Array:
-        """Return the scaled rows (r, d)."""
-        return scaled(self.scaling, rows)
-
     def step(self, batch: Batch, problem: BlockProblem, damping: float) -> float:
         """Take one step for a batch; return its mean loss before the step.
 
@@ -396,7 +392,7 @@ class StochasticModel(Record):
         mean_weight = self.weight_seen / self.n_samples_seen
         counted = np.ones(X.shape[0]) if weights is None else weights / mean_weight
         self.n_steps += 1
-        return problem.step(self.scaled(X), self.encode(y), counted, self.coef, self.intercept, damping)
+        return problem.step(scaled(self.scaling, X), self.encode(y), counted, self.coef, self.intercept, damping)
 
     def scores(self, X: Any, n_jobs: int | None) -> np.ndarray:
         """Return outputs (n, t), computed batch by batch; `X` are rows as users pass them."""
@@ -404,7 +400,7 @@ class StochasticModel(Record):
         scores = np.empty((X.shape[0], self.intercept.size))
         for start in range(0, X.shape[0], ROWS_AT_A_TIME):
             part = slice(start, start + ROWS_AT_A_TIME)
-            scores[part] = self.blocks.scores(self.scaled(X[part]), self.coef, self.intercept, n_jobs)
+            scores[part] = self.blocks.scores(scaled(self.scaling, X[part]), self.coef, self.intercept, n_jobs)
         return scores.astype(ops_for(X).dtype, copy=False)
 
     def predictions(self, X: Any, n_jobs: int | None) -> np.ndarray:

@@ -14,7 +14,7 @@ from phimap.learn.blocks.blocks import FeatureBlock, WeightedBlock, feature_bloc
 from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.losses.losses import Loss
 from phimap.learn.losses.quasi_newton import Model, QuasiNewton, Steps
-from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
+from phimap.learn.ridge.cholesky import BlockedCholesky, factor_with_retries
 from phimap.learn.ridge.nystroem_preconditioner import ARRAYS, NystroemPreconditioner, test_matrix
 from phimap.learn.ridge.solver import GramAccumulator, RidgeSolver
 from phimap.learn.rows.accumulator import Accumulator, AnyAccumulator, PairAccumulator, accumulate
@@ -117,29 +117,11 @@ class FactorPreconditioner:
     def solve(self, R: np.ndarray, shift: float) -> np.ndarray:
         """``(A + s I)^{-1} R`` for a shift s near `shift`."""
         if self._factor is None or not self._shift or not 1 / _SERVES <= shift / self._shift <= _SERVES:
-            self._factorise(shift)
-        assert self._factor is not None
+            out = None if self._factor is None else self._factor.data
+            used = max(shift, self._least, np.finfo(np.float64).tiny)
+            self._factor = factor_with_retries(self._matrix, used, self._n_jobs, out=out)
+            self._shift = shift
         return self._factor.solve(R)
-
-    def _factorise(self, shift: float) -> None:
-        out = None if self._factor is None else self._factor.data
-        used = max(shift, self._least, np.finfo(np.float64).tiny)
-        while True:
-            try:
-                self._factor, self._shift = BlockedCholesky(self._matrix, used, self._n_jobs, out=out), shift
-                return
-            except NotPositiveDefiniteError:
-                used *= 10
-
-
-def factor_memory(m: int) -> int:
-    """Bytes of the sums and of their factor, which are two packed triangles."""
-    return 2 * 4 * m * m
-
-
-def sketch_memory(m: int) -> int:
-    """Bytes that exist while the sketch is made."""
-    return 8 * m * ARRAYS * NystroemPreconditioner.rank_of(m)
 
 
 def preconditioner_of(
@@ -149,7 +131,8 @@ def preconditioner_of(
 
     The preconditioner is a factor of the centred Gram matrix if that fits the problem's memory, else a sketch.
     """
-    if factor_memory(problem.m) <= problem.memory:
+    # The sums and their factor are two packed triangles.
+    if 2 * 4 * problem.m**2 <= problem.memory:
         # The function may be sent to other processes, so it refers to small values only.
         m, t, n_jobs = problem.m, problem.t, problem.n_jobs
 
@@ -297,7 +280,7 @@ class LossPreparation:
 
 def least_memory(m: int, t: int) -> int:
     """Smallest number of bytes held, not counting a block of features; a sketch is then the preconditioner."""
-    return sketch_memory(m) + _models_memory(m, t)
+    return 8 * m * ARRAYS * NystroemPreconditioner.rank_of(m) + _models_memory(m, t)
 
 
 def _models_memory(m: int, t: int) -> int:
