@@ -11,7 +11,7 @@ listed before them:
 - ``search``: the choice of kernel, width and map before the fit. Its trials are fits by ``ridge``.
 - ``corrections``: exact kernel models of the residuals.
 - ``inputs``, ``settings``, ``scaled_map``: checked rows, parameters, and the map on scaled rows.
-- ``choose_map``, ``fitted``, ``state``, ``correct``, ``fit``, ``collections``: the steps of a fit, and its results.
+- ``choose_map``, ``fitted``, ``correct``, ``fit``, ``collections``: the steps of a fit, and its results.
 - ``deviations``, ``base``: standard deviations of predictions, and what the estimators share.
 - ``regressor``, ``classifier``: the estimators.
 - ``doubly_stochastic``: learners that store only coefficients, fitted by stochastic gradients.

@@ -206,7 +206,13 @@ class DoublyStochasticModel(BaseEstimator):
         few = None if weights is None else weights[:_LENGTH_SCALE_ROWS]
         kernel = self._chosen_kernel(first_rows[:_LENGTH_SCALE_ROWS], few)
         m, t = self.n_components, targets.n_outputs
-        self._check_memory(m, t, inputs.n_features, ops_for(first_rows).dtype.itemsize, memory)
+        itemsize = ops_for(first_rows).dtype.itemsize
+        needed = 16 * m * t + 24 * ROWS**2 + itemsize * (ROWS + ROWS_AT_A_TIME) * (WIDTH + inputs.n_features)
+        if needed > memory:
+            raise MemoryError(
+                f"a fit of `n_components`={m} with {t} targets needs {size_text(needed)}, over the budget of "
+                f"{size_text(memory)}. Use fewer components, or raise the budget with phimap.config(memory=...)."
+            )
         # Each block appends its number to the spawn key of this seed.
         blocks_seed: Any = streams["blocks"].bit_generator.seed_seq
         blocks = BlockedMap.of(kernel, inputs.n_features, m, self.projection, blocks_seed)
@@ -240,11 +246,6 @@ class DoublyStochasticModel(BaseEstimator):
     @contextmanager
     def _budget(self) -> Iterator[int]:
         """Check the parameters, and yield the byte budget, which is fixed while the ``with`` block runs."""
-        self._check_parameters()
-        with fixed_budget() as memory:
-            yield memory
-
-    def _check_parameters(self) -> None:
         check_integer("n_components", self.n_components, least=1)
         check_integer("n_epochs", self.n_epochs, least=1)
         check_real("alpha", self.alpha, least=0.0)
@@ -262,6 +263,8 @@ class DoublyStochasticModel(BaseEstimator):
             if isinstance(self.length_scale, str):
                 raise ValueError(f"`length_scale` must be a positive number or 'median', got {self.length_scale!r}.")
             check_real("length_scale", self.length_scale, above=0.0)
+        with fixed_budget() as memory:
+            yield memory
 
     def _chosen_kernel(self, rows: Array, weights: np.ndarray | None) -> StationaryKernel:
         if not isinstance(self.kernel, str):
@@ -270,15 +273,6 @@ class DoublyStochasticModel(BaseEstimator):
         make = STATIONARY[kernel_name(self.kernel, STATIONARY)]
         scale = self.length_scale
         return make(median_length_scale(rows, make(1.0), weights) if isinstance(scale, str) else float(scale))
-
-    @staticmethod
-    def _check_memory(m: int, t: int, d: int, itemsize: int, memory: int) -> None:
-        needed = 16 * m * t + 24 * ROWS**2 + itemsize * (ROWS + ROWS_AT_A_TIME) * (WIDTH + d)
-        if needed > memory:
-            raise MemoryError(
-                f"a fit of `n_components`={m} with {t} targets needs {size_text(needed)}, over the budget of "
-                f"{size_text(memory)}. Use fewer components, or raise the budget with phimap.config(memory=...)."
-            )
 
     @property
     def _kind(self) -> LearnerKind:
