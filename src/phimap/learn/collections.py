@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -22,74 +22,54 @@ from phimap.tables import TableEncoder
 from phimap.tables.frames import is_numbers
 
 
-class SquaredErrors(Accumulator):
-    """Squared errors of a regressor, and the moments of its targets.
+class PredictionScore(Accumulator):
+    """The score of a model: R2 of a regressor, averaged over targets, or the share of rows with the correct label.
+
+    Parameters
+    ----------
+    fitted : Fitted
+    predict : callable
+        ``predict(fitted, rows)`` gives predicted targets.
 
     Attributes
     ----------
     moments : ColumnMoments
-        Moments of the targets.
-    errors : ndarray of shape (t,)
-        Weighted sums of squared errors.
+        Moments of the targets; for a classifier, moments of the correct predictions, each of which counts 1.
+    sums : ndarray of shape (t,) or float
+        Weighted sums of squared errors, or total weight of the correctly predicted rows.
     """
 
-    _parts = ("moments", "errors")
+    _parts = ("moments", "sums")
 
-    def __init__(self, fitted: Any, predict: Callable[[Any, Any], np.ndarray]):
+    def __init__(self, fitted: Fitted, predict: Callable[[Fitted, Any], np.ndarray]):
         self._fitted, self._predict = fitted, predict
-        self.moments = ColumnMoments.empty()
-        self.errors: Any = 0.0
+        self.moments, self.sums = ColumnMoments.empty(), np.float64(0)
 
     def update(self, rows: Any, targets: np.ndarray, weights: np.ndarray | None) -> None:
-        targets = targets.reshape(len(targets), -1)
-        self.moments.update(targets, weights)
-        squares = np.square(targets - self._predict(self._fitted, rows).reshape(targets.shape))
-        self.errors = self.errors + (squares.sum(axis=0) if weights is None else weights @ squares)
+        predicted = self._predict(self._fitted, rows)
+        if self._fitted.targets.has_labels:
+            values = (predicted == targets).astype(np.float64)
+            self.moments.update(values[:, None], weights)
+        else:
+            targets = targets.reshape(len(targets), -1)
+            values = np.square(targets - predicted.reshape(targets.shape))
+            self.moments.update(targets, weights)
+        self.sums = self.sums + (values.sum(axis=0) if weights is None else weights @ values)
 
-    def merge(self, later: Self) -> None:
+    def merge(self, later: PredictionScore) -> None:
         self.moments.merge(later.moments)
-        self.errors = self.errors + later.errors
+        self.sums = self.sums + later.sums
 
     @property
     def score(self) -> float:
-        """R2, averaged over targets. A constant target has R2 1 if it is predicted exactly, else 0."""
+        """The score. A constant target has R2 1 if it is predicted exactly, else 0."""
         if not self.moments.n:
             raise ValueError("Found array with 0 sample(s), while a score needs at least 1. Give rows.")
+        if self._fitted.targets.has_labels:
+            return float(self.sums / self.moments.n)
         spread = self.moments.squared_deviations
-        constant = np.where(self.errors > 0, 0.0, 1.0)
-        return float(np.where(spread > 0, 1 - self.errors / np.where(spread > 0, spread, 1.0), constant).mean())
-
-
-class Hits(Accumulator):
-    """Labels that a classifier predicts correctly.
-
-    Attributes
-    ----------
-    right, total : float
-        Total weights of the correctly predicted rows and of all rows.
-    """
-
-    _parts = ("right", "total")
-
-    def __init__(self, fitted: Any, predict: Callable[[Any, Any], np.ndarray]):
-        self._fitted, self._predict = fitted, predict
-        self.right = self.total = 0.0
-
-    def update(self, rows: Any, targets: np.ndarray, weights: np.ndarray | None) -> None:
-        counted = np.ones(len(targets)) if weights is None else weights
-        self.right += float(counted @ (self._predict(self._fitted, rows) == targets))
-        self.total += float(counted.sum())
-
-    def merge(self, later: Self) -> None:
-        self.right += later.right
-        self.total += later.total
-
-    @property
-    def score(self) -> float:
-        """Total weight of the correctly predicted rows, divided by the total weight of all rows."""
-        if not self.total:
-            raise ValueError("Found array with 0 sample(s), while a score needs at least 1. Give rows.")
-        return self.right / self.total
+        constant = np.where(self.sums > 0, 0.0, 1.0)
+        return float(np.where(spread > 0, 1 - self.sums / np.where(spread > 0, spread, 1.0), constant).mean())
 
 
 #: A part of the rows: the arguments with which it is read. For a block of a Dask collection, they are tasks that give
@@ -198,9 +178,8 @@ def score_collection(
     checks = RowChecks(fitted.inputs, fitted.targets, fitted.inputs.learner)
     # The names of the columns are checked when a block is read. Afterwards the rows are arrays without names.
     nameless = replace(fitted, inputs=replace(fitted.inputs, names=None))
-    kind = Hits if fitted.targets.has_labels else SquaredErrors
     blocks = PartedRows(parts, [0] * len(parts), BlockReader(checks))
-    return blocks.accumulate(lambda first_row: kind(nameless, predict)).score
+    return blocks.accumulate(lambda first_row: PredictionScore(nameless, predict)).score
 
 
 def _parts(X: Any, y: Any, sample_weight: Any) -> list[Part]:

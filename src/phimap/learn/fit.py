@@ -211,7 +211,7 @@ def mapping_of(mapped: ScaledMap, targets: Targets, compute: Compute) -> Mapping
 
 
 def feature_rows_of(mapped: ScaledMap, targets: Targets, compute: Compute) -> Callable[..., FeatureRows]:
-    """Return a function as `mapping_of` does, but each call has features of its own, which no later call overwrites."""
+    """As `mapping_of`, but each call forms features in a new buffer, which no later call overwrites."""
     return lambda *rows: FeatureRows(*mapping_of(mapped, targets, compute)(*rows))
 
 
