@@ -72,7 +72,7 @@ def test_coefficients_are_those_of_the_features(copied, tmp_path):
     refused(copied, tmp_path, "Fitted must have a coefficient for each feature")
 
 
-@pytest.mark.parametrize("name", ["predict", "__class__", "__dict__", "coef_", "unheard_of_"])
+@pytest.mark.parametrize("name", ["predict", "__class__", "__dict__", "coef_", "n_jobs", "unheard_of_"])
 def test_attributes_are_those_that_are_fitted(name, copied, tmp_path):
     copied.tree["state"][name] = 1
     refused(copied, tmp_path, f"KernelRegressor.{name} is nothing that is fitted")

@@ -19,7 +19,7 @@ from phimap.io.decoding import Decoder
 from phimap.io.schema import BadRecordError, check_record
 from phimap.learn.corrections.corrections import Corrections
 from phimap.learn.corrections.partition import Partition
-from phimap.learn.targets.units import TargetUnits
+from phimap.learn.targets.base import TargetUnits
 from phimap.records import DECLARED, AllowedTexts, Entries, Number, Part, Record
 from tests.fuzz.samples import samples
 

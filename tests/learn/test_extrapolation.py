@@ -15,8 +15,7 @@ from scipy import sparse
 
 import phimap as pm
 from phimap.learn.extrapolation import OutsideWarning
-from phimap.learn.rows.column_range import ColumnRange
-from phimap.learn.rows.scaling import ColumnMoments
+from phimap.learn.rows.scaling import ColumnMoments, ColumnRange
 from phimap.learn.rows.summary import RowSummary
 from tests.support.learners import features_of
 

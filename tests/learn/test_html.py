@@ -8,7 +8,7 @@ import pytest
 from sklearn import config_context
 
 import phimap as pm
-from phimap.learn.html import fitted_html
+from phimap.learn.fitted import fitted_html
 from tests.support.learners import GAUSSIAN
 
 

@@ -62,7 +62,7 @@ def test_a_sample_and_all_rows_find_one_solution(monkeypatch):
     X, y = problem()
     model = pm.KernelRegressor(MAP, loss="huber", alpha=1.0, random_state=0, **FIXED)
     expected = clone(model).fit(X, y)
-    monkeypatch.setattr("phimap.learn.losses.sample._MOST_ROWS", 300)
+    monkeypatch.setattr("phimap.learn.losses.preparation._MOST_ROWS", 300)
     found = clone(model).fit(X, y)
     np.testing.assert_allclose(found.predict(X), expected.predict(X), atol=1e-3)
     np.testing.assert_allclose(found.solution_.scale, expected.solution_.scale, rtol=2e-3)

@@ -7,7 +7,7 @@ import pytest
 
 from phimap.learn.blocks.blocks import feature_block
 from phimap.learn.losses.losses import Logistic, SquaredHinge
-from phimap.learn.losses.preconditioner import FactorPreconditioner
+from phimap.learn.losses.preparation import FactorPreconditioner
 from phimap.learn.losses.quasi_newton import QuasiNewton
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradients
 from phimap.learn.ridge.statistics import RidgeStatistics
@@ -55,25 +55,29 @@ def test_weights_are_repeated_rows(signs):
         assert np.abs(plain.coef - weighted.coef).max() > 1e-3
 
 
+class Elsewhere:
+    """Blocks whose sums are formed one by one, and then merged."""
+
+    def __init__(self, parts):
+        self._parts = parts
+
+    def accumulate(self, start):
+        sums = []
+        for first_row, part in enumerate(self._parts):
+            sums.append(start(first_row))
+            sums[-1].update(*part)
+        for later in sums[1:]:
+            sums[0].merge(later)
+        return sums[0]
+
+
 @pytest.mark.parametrize("signs", [False, True])
 def test_sums_formed_elsewhere_are_merged(signs):
     Z, Y, counts = rows(signs)
     parts = [(feature_block(Z[part]), Y[part], counts[part] + 0.5) for part in (slice(0, 110), slice(110, N))]
     for make in solvers(Z, signs).values():
         expected = solve(make(), parts, M, Y.shape[1], EPS)
-        here, there = make(), make()
-        here.start(M, Y.shape[1], EPS)
-        there.start(M, Y.shape[1], EPS)
-        found = None
-        while found is None:
-            here.update(*parts[0])
-            there.update(*parts[1])
-            # Both go on from the sums over all rows.
-            of_here = tuple(part.copy() for part in here.sums)
-            here.merge(there.sums)
-            there.merge(of_here)
-            found = here.finish()
-            there.finish()
+        found = solve(make(), Elsewhere(parts), M, Y.shape[1], EPS)
         np.testing.assert_allclose(found.coef, expected.coef, atol=1e-10)
 
 

@@ -28,8 +28,8 @@ def digits(dtype=np.float32):
 @pytest.fixture
 def sampled(monkeypatch, streamed):
     """Make sketches of a third of the rows of small sets."""
-    monkeypatch.setattr("phimap.learn.ridge.sketch_rows.SAMPLED_FROM", 0)
-    for module in ("sketch_rows", "conjugate_gradients"):
+    monkeypatch.setattr("phimap.learn.ridge.nystroem_preconditioner.SAMPLED_FROM", 0)
+    for module in ("nystroem_preconditioner", "conjugate_gradients"):
         monkeypatch.setattr(f"phimap.learn.ridge.{module}.SKETCH_ROWS", 600)
 
 
@@ -151,8 +151,8 @@ def test_a_hundred_thousand_features_fit_six_gigabytes():
     """Resident memory of a process that fits them to ten targets."""
     code = (
         "import numpy as np, resource, warnings, phimap as pm\n"
-        "from phimap.learn.ridge import conjugate_gradients as cg, sketch_rows\n"
-        "sketch_rows.SAMPLED_FROM = 0; sketch_rows.SKETCH_ROWS = cg.SKETCH_ROWS = 512; cg._SEARCH_PASSES = 1\n"
+        "from phimap.learn.ridge import conjugate_gradients as cg, nystroem_preconditioner as ny\n"
+        "ny.SAMPLED_FROM = 0; ny.SKETCH_ROWS = cg.SKETCH_ROWS = 512; cg._SEARCH_PASSES = 1\n"
         "warnings.simplefilter('ignore')\n"
         "X = np.random.default_rng(0).standard_normal((6000, 28)).astype('f4')\n"
         "Y = np.sin(X[:, :10])\n"

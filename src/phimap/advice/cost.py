@@ -16,7 +16,7 @@ from phimap.advice.workload import Workload
 from phimap.config import parse_bytes, size_text
 from phimap.learn.blocks.triangle import BLOCK, STRIP
 from phimap.learn.ridge.cost import HALF_SPEED, MAKING
-from phimap.learn.ridge.sketch_rows import SAMPLED_FROM, SKETCH_ROWS
+from phimap.learn.ridge.nystroem_preconditioner import SAMPLED_FROM, SKETCH_ROWS
 from phimap.learn.rows.validation import n_extreme, n_held_out
 from phimap.projections import WIDEST_DESIGN
 from phimap.theory.machine import REFERENCE, Machine

@@ -40,7 +40,7 @@ def checkpoint_of(options: FitOptions) -> Iterator[Checkpoint | None]:
 def data_facts(table: Rows, overview: Overview) -> dict[str, Any]:
     """Named facts about the data; equal tables have equal facts."""
     columns, encoder = overview.summary.columns, overview.encoder
-    moments = None if overview.summary.moments is None else mean_and_deviation(overview.summary.moments)
+    moments = mean_and_deviation(overview.summary.moments) if overview.summary.n_rows else None
     return {
         "the number of rows": overview.n_rows,
         "the list of columns": table.feature_names,

@@ -16,7 +16,7 @@ from phimap.io.batching import Block, chosen
 from phimap.io.frame import Frame
 from phimap.io.prefetch import read_ahead
 from phimap.learn.rows.scaling import ColumnMoments
-from phimap.learn.rows.target_facts import ExtremeTargets
+from phimap.learn.rows.summary import ExtremeTargets
 from phimap.tables import ColumnSummary, TableEncoder
 
 # Least number of steps of a dtype within the range of a column; with fewer steps, rounding moves values by more than a
@@ -72,10 +72,11 @@ class Overview:
     @property
     def target(self) -> dict[str, float] | None:
         """Mean, deviation and range of a numeric target; None for labels, and if the fit refuses the numbers."""
-        if not self.summary.targets_are_numbers or self.summary.low is None:
+        ends = self.summary.target_range
+        if not self.summary.targets_are_numbers or ends is None:
             return None
         mean, deviation = mean_and_deviation(self.summary.extremes.moments)
-        found = {"mean": mean, "deviation": deviation, "low": self.summary.low, "high": self.summary.high}
+        found = {"mean": mean, "deviation": deviation, "low": ends[0], "high": ends[1]}
         return {name: float(value[0]) for name, value in found.items()}
 
 

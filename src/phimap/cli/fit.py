@@ -38,7 +38,7 @@ from phimap.learn import KernelClassifier, KernelRegressor
 from phimap.learn.registry import memory_in_passes
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.rows.batches import batch_rows
-from phimap.learn.rows.target_facts import ExtremeTargetWarning
+from phimap.learn.rows.summary import ExtremeTargetWarning
 from phimap.learn.search.kernel import OTHERS, STATIONARY, kernel_name
 from phimap.learn.search.width import most_components
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -199,7 +198,8 @@ def _check_state(estimator: Any, name: str, value: Any) -> None:
             raise DataError(f"{where} must be no {type(value).__name__}")
     else:
         hint = (_NOTES | _hints(cls)).get(name, _MISSING)
-        if hint is _MISSING or isinstance(inspect.getattr_static(cls, name, None), property):
+        # Properties and parameters are attributes of the class; what a fit stores is not.
+        if hint is _MISSING or hasattr(cls, name):
             raise DataError(f"{where} is nothing that is fitted")
         if not is_of(value, hint):
             raise DataError(f"{where} is of the wrong type {type(value).__name__}")

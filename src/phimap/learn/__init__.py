@@ -10,8 +10,8 @@ listed before them:
 - ``registry``: the solvers of each loss, and the choice among them.
 - ``search``: the choice of kernel, width and map before the fit. Its trials are fits by ``ridge``.
 - ``corrections``: exact kernel models of the residuals.
-- ``inputs``, ``training_rows``, ``settings``, ``scaled_map``: checked rows, parameters, and the map on scaled rows.
-- ``choose_map``, ``fitted``, ``state``, ``correct``, ``fit``, ``collections``: the steps of a fit, and its results.
+- ``inputs``, ``settings``, ``scaled_map``: checked rows, parameters, and the map on scaled rows.
+- ``choose_map``, ``fitted``, ``correct``, ``fit``, ``collections``: the steps of a fit, and its results.
 - ``deviations``, ``base``: standard deviations of predictions, and what the estimators share.
 - ``regressor``, ``classifier``: the estimators.
 - ``doubly_stochastic``: learners that store only coefficients, fitted by stochastic gradients.
@@ -20,8 +20,7 @@ listed before them:
 
 from phimap.learn.active.design import GreedyDesign
 from phimap.learn.classifier import KernelClassifier
-from phimap.learn.doubly_stochastic.classifier import DoublyStochasticClassifier
-from phimap.learn.doubly_stochastic.regressor import DoublyStochasticRegressor
+from phimap.learn.doubly_stochastic.learners import DoublyStochasticClassifier, DoublyStochasticRegressor
 from phimap.learn.regressor import KernelRegressor
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.solver import LinearSolution

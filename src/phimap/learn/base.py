@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -21,12 +21,12 @@ from phimap.kernels import Kernel
 from phimap.learn.collections import fit_collection, fit_parts, score_collection
 from phimap.learn.corrections.corrections import Corrections
 from phimap.learn.deviations import Deviations
-from phimap.learn.fit import FitResult, add_rows, batch_height, fit, new_summary, solve_state, start_state
-from phimap.learn.fitted import Fitted, fitted_attribute
-from phimap.learn.html import fitted_html
+from phimap.learn.fit import FitResult, add_rows, array_batches, fit, new_summary, solve_state, start_state
+from phimap.learn.fitted import Fitted, TrainingState, fitted_html, of_fitted
+from phimap.learn.inputs import LearnerKind, RowChecks, training_batches, training_rows
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics
-from phimap.learn.rows.batches import ArrayBatches, RowShape, require_reiterable
+from phimap.learn.rows.batches import require_reiterable
 from phimap.learn.rows.checkpoint import CheckpointedRows, CheckpointStore
 from phimap.learn.rows.scaling import Scaling
 from phimap.learn.rows.summary import RowSummary
@@ -34,10 +34,7 @@ from phimap.learn.scaled_map import ScaledMap
 from phimap.learn.search.log import SearchLog
 from phimap.learn.settings import Compute, FitSettings
 from phimap.learn.solver import LinearSolution
-from phimap.learn.state import TrainingState
-from phimap.learn.targets.base import Targets
-from phimap.learn.targets.units import TargetUnits
-from phimap.learn.training_rows import LearnerKind, RowChecks, training_batches, training_rows
+from phimap.learn.targets.base import Targets, TargetUnits
 from phimap.random_map import RandomMap
 from phimap.records import equal_records
 from phimap.tables import TableEncoder
@@ -49,6 +46,7 @@ _CHANGE_NO_BIT = ("memory", "n_jobs", "verbose")
 _NAMED = 10
 
 
+@dataclass(eq=False, repr=False)
 class KernelModel(BaseEstimator):
     """A linear model on the features of a kernel.
 
@@ -58,49 +56,29 @@ class KernelModel(BaseEstimator):
     _targets_type: ClassVar[type[Targets]]
     _losses: ClassVar[tuple[str, ...]]
 
-    stages_: list[Stage]
-    _fitted: Fitted
-    _state: TrainingState
-    _deviations: Deviations
+    stages_: list[Stage] = field(init=False)
+    _fitted: Fitted = field(init=False)
+    _state: TrainingState = field(init=False)
+    _deviations: Deviations = field(init=False)
 
-    def __init__(
-        self,
-        kernel: str | Kernel | RandomMap = "auto",
-        n_components: int | str = "auto",
-        *,
-        loss: str = "squared",
-        alpha: float | str = "auto",
-        length_scale: float | str = "auto",
-        metric: str | None = "auto",
-        effort: str = "normal",
-        time_limit: float | None = None,
-        corrections: str | None = "auto",
-        standardize: str | bool | None = "auto",
-        encode: str | TableEncoder | None = "auto",
-        solver: str = "auto",
-        device: str = "auto",
-        memory: int | str | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.kernel = kernel
-        self.n_components = n_components
-        self.loss = loss
-        self.alpha = alpha
-        self.length_scale = length_scale
-        self.metric = metric
-        self.effort = effort
-        self.time_limit = time_limit
-        self.corrections = corrections
-        self.standardize = standardize
-        self.encode = encode
-        self.solver = solver
-        self.device = device
-        self.memory = memory
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel: str | Kernel | RandomMap = "auto"
+    n_components: int | str = "auto"
+    _: KW_ONLY
+    loss: str = "squared"
+    alpha: float | str = "auto"
+    length_scale: float | str = "auto"
+    metric: str | None = "auto"
+    effort: str = "normal"
+    time_limit: float | None = None
+    corrections: str | None = "auto"
+    standardize: str | bool | None = "auto"
+    encode: str | TableEncoder | None = "auto"
+    solver: str = "auto"
+    device: str = "auto"
+    memory: int | str | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     # Training --------------------------------------------------------------------------------------------------
 
@@ -150,10 +128,9 @@ class KernelModel(BaseEstimator):
         with self._settings() as settings:
             if is_dask(X):
                 return self._keep(fit_collection(X, y, sample_weight, self._kind, settings))
-            inputs, targets, (X, y, weights) = training_rows(X, y, sample_weight, self._kind)
-            n_rows, shape = X.shape[0], RowShape.of(X, targets.n_outputs_of(y))
-            height = batch_height(settings, n_rows, n_rows, settings.width_for(inputs.width), shape)
-            return self._keep(fit(ArrayBatches(X, y, weights, height), inputs, targets, settings))
+            inputs, targets, rows = training_rows(X, y, sample_weight, self._kind)
+            batches = array_batches(rows, targets, settings, settings.width_for(inputs.width), complete=True)
+            return self._keep(fit(batches, inputs, targets, settings))
 
     def fit_batches(
         self,
@@ -303,11 +280,9 @@ class KernelModel(BaseEstimator):
             )
         if not hasattr(self, "_fitted"):
             with self._settings() as settings:
-                inputs, targets, (X, y, weights) = training_rows(X, y, sample_weight, self._kind)
-                shape = RowShape.of(X, targets.n_outputs_of(y))
-                height = batch_height(settings, None, X.shape[0], settings.width_for(inputs.width), shape)
-                rows = ArrayBatches(X, y, weights, height)
-                return self._keep(start_state(rows, inputs, targets, settings, classes))
+                inputs, targets, rows = training_rows(X, y, sample_weight, self._kind)
+                batches = array_batches(rows, targets, settings, settings.width_for(inputs.width), complete=False)
+                return self._keep(start_state(batches, inputs, targets, settings, classes))
         if not hasattr(self, "_state"):
             raise ValueError(
                 "this model was saved without its statistics or solved in passes, so no rows can be added. "
@@ -315,10 +290,9 @@ class KernelModel(BaseEstimator):
             )
         fitted = self._fitted
         with self._settings(seed=fitted.seed) as settings:
-            X, y, weights = RowChecks(fitted.inputs, fitted.targets, self._kind.name).encoded(X, y, sample_weight)
-            shape = RowShape.of(X, fitted.targets.n_outputs_of(y))
-            height = batch_height(settings, None, X.shape[0], fitted.map.width, shape)
-            add_rows(ArrayBatches(X, y, weights, height), fitted, self._state, settings)
+            rows = RowChecks(fitted.inputs, fitted.targets, self._kind.name).encoded(X, y, sample_weight)
+            batches = array_batches(rows, fitted.targets, settings, fitted.map.width, complete=False)
+            add_rows(batches, fitted, self._state, settings)
         return self._with_more_rows()
 
     def _keep(self, result: FitResult) -> Self:
@@ -453,33 +427,22 @@ class KernelModel(BaseEstimator):
 
     # Fitted attributes -----------------------------------------------------------------------------------------
 
-    n_features_in_: int = fitted_attribute("inputs.n_features", "Columns of the rows in `fit`.")
-    image_shape_: tuple[int, int, int] | None = fitted_attribute("inputs.image_shape", "Shape of images in `fit`.")
-    encoder_: TableEncoder | None = fitted_attribute("inputs.encoder", "Encoder of data frames; None for numbers.")
-    target_units_: TargetUnits | None = fitted_attribute("targets.units", "Units of the encoded targets, or None.")
-    n_samples_seen_: int = fitted_attribute("n_samples_seen", "Training rows of positive weight.")
-    scaling_: Scaling = fitted_attribute("map.scaling", "Shift and factor of each column, and the root of the metric.")
-    feature_map_: RandomMap = fitted_attribute("map.feature_map", "The fitted map, on scaled inputs.")
-    metric_: np.ndarray = fitted_attribute("map.metric", "Metric (d,) or (d, d) of the standardised columns.")
-    search_: SearchLog | None = fitted_attribute("search", "Trials of the search; None without a choice.")
-    corrections_: Corrections | None = fitted_attribute("corrections", "Corrections of the linear model, or None.")
+    n_features_in_: ClassVar[int] = of_fitted("inputs.n_features", "Columns of the rows in `fit`.")
+    image_shape_: ClassVar[tuple[int, int, int] | None] = of_fitted("inputs.image_shape", "Shape of images in `fit`.")
+    encoder_: ClassVar[TableEncoder | None] = of_fitted("inputs.encoder", "Encoder of data frames; None for numbers.")
+    target_units_: ClassVar[TargetUnits | None] = of_fitted("targets.units", "Units of the encoded targets, or None.")
+    n_samples_seen_: ClassVar[int] = of_fitted("n_samples_seen", "Training rows of positive weight.")
+    scaling_: ClassVar[Scaling] = of_fitted("map.scaling", "Shift and factor of each column, and root of the metric.")
+    feature_map_: ClassVar[RandomMap] = of_fitted("map.feature_map", "The fitted map, on scaled inputs.")
+    metric_: ClassVar[np.ndarray] = of_fitted("map.metric", "Metric (d,) or (d, d) of the standardised columns.")
+    search_: ClassVar[SearchLog | None] = of_fitted("search", "Trials of the search; None without a choice.")
+    corrections_: ClassVar[Corrections | None] = of_fitted("corrections", "Corrections of the linear model, or None.")
 
-    @property
-    def feature_names_in_(self) -> np.ndarray:
-        """Names of the columns, if the rows in `fit` had names."""
-        return self._fitted.inputs.given_names
-
-    @property
-    def kernel_(self) -> Kernel:
-        """The exact kernel that the features estimate."""
-        check_is_fitted(self)
-        return self._fitted.map.kernel
-
-    @property
-    def relevances_(self) -> np.ndarray:
-        """Shares (n_features,) of the columns in the metric, which sum to 1."""
-        check_is_fitted(self)
-        return self._fitted.relevances
+    kernel_: ClassVar[Kernel] = of_fitted("map.kernel", "The exact kernel that the features estimate.")
+    feature_names_in_: ClassVar[np.ndarray] = of_fitted("inputs.given_names", "Names of the columns, if they have any.")
+    relevances_: ClassVar[np.ndarray] = of_fitted(
+        "relevances", "Shares (n_features,) of the columns in the metric, which sum to 1."
+    )
 
     @property
     def solver_(self) -> RidgeSolver:

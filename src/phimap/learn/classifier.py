@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
 from phimap._dask import is_dask
-from phimap.kernels import Kernel
 from phimap.learn.base import KernelModel
 from phimap.learn.calibration import Calibration
-from phimap.learn.fitted import Fitted
+from phimap.learn.fitted import Fitted, of_fitted
 from phimap.learn.registry import LOSSES
 from phimap.learn.targets.classes import Classes
-from phimap.random_map import RandomMap
-from phimap.tables import TableEncoder
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KernelClassifier(ClassifierMixin, KernelModel):
     """Kernel classification on random features, streamed: ridge regression of one-hot labels, or another loss.
 
@@ -26,8 +25,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     Parameters
     ----------
-    kernel, n_components, length_scale, metric, effort, time_limit, corrections, standardize, encode, device, memory, n_jobs, \
-random_state, verbose : optional
+    kernel, n_components, length_scale, metric, effort, time_limit, corrections, standardize, encode, device, memory, \
+n_jobs, random_state, verbose : optional
         As in `KernelRegressor`, with the same defaults.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
         ``"squared"`` is ridge regression, ``"logistic"`` the negative binomial or multinomial log-likelihood, and
@@ -87,48 +86,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
     _targets_type = Classes
     _losses = LOSSES
 
-    def __init__(
-        self,
-        kernel: str | Kernel | RandomMap = "auto",
-        n_components: int | str = "auto",
-        *,
-        loss: str = "squared",
-        alpha: float | str = "auto",
-        length_scale: float | str = "auto",
-        metric: str | None = "auto",
-        effort: str = "normal",
-        time_limit: float | None = None,
-        corrections: str | None = "auto",
-        standardize: str | bool | None = "auto",
-        encode: str | TableEncoder | None = "auto",
-        class_weight: dict[Any, float] | str | None = None,
-        solver: str = "auto",
-        device: str = "auto",
-        memory: int | str | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        super().__init__(
-            kernel,
-            n_components,
-            loss=loss,
-            alpha=alpha,
-            length_scale=length_scale,
-            metric=metric,
-            effort=effort,
-            time_limit=time_limit,
-            corrections=corrections,
-            standardize=standardize,
-            encode=encode,
-            solver=solver,
-            device=device,
-            memory=memory,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
+    class_weight: dict[Any, float] | str | None = None
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to the training data.
@@ -159,7 +117,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
                 "Give a dict, for example from sklearn.utils.class_weight.compute_class_weight."
             )
         if hasattr(self, "_fitted"):
-            self._classes.check_announced(classes)
+            self._fitted.targets.check_announced(classes)
         return self._add_rows(X, y, sample_weight, classes)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -235,18 +193,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
         """
         return self._apply(Fitted.probabilities, X, loss=self.loss)
 
-    @property
-    def classes_(self) -> np.ndarray:
-        """Labels (n_classes,), sorted."""
-        return self._classes.known
-
-    @property
-    def calibration_(self) -> Calibration | None:
-        """Map from scores to probabilities; None with the logistic loss, and if no rows were held out."""
-        return self._fitted.calibration
-
-    @property
-    def _classes(self) -> Classes:
-        targets = self._fitted.targets
-        assert isinstance(targets, Classes)
-        return targets
+    classes_: ClassVar[np.ndarray] = of_fitted("targets.known", "Labels (n_classes,), sorted.")
+    calibration_: ClassVar[Calibration | None] = of_fitted(
+        "calibration", "Map from scores to probabilities; None with the logistic loss, and if no rows were held out."
+    )

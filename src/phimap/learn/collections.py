@@ -12,15 +12,65 @@ import numpy as np
 from phimap._dask import blocks_of, computed, is_dask, is_dask_frame, len_of, lengths_of, task, typical_rows
 from phimap.learn.fit import FitResult, batch_height, fit
 from phimap.learn.fitted import Fitted
-from phimap.learn.inputs import InputEncoding, unfitted_encoder
-from phimap.learn.rows.accumulator import PartedRows
-from phimap.learn.rows.batches import ArrayBatches, Batch, RowShape
-from phimap.learn.rows.prediction_errors import Hits, SquaredErrors
+from phimap.learn.inputs import InputEncoding, LearnerKind, RowChecks, checks_of_numbers, unfitted_encoder
+from phimap.learn.rows.accumulator import Accumulator, PartedRows
+from phimap.learn.rows.batches import ArrayBatches, Batch, CheckedBatches, RowShape
+from phimap.learn.rows.scaling import ColumnMoments
 from phimap.learn.settings import FitSettings
-from phimap.learn.training_rows import LearnerKind, RowChecks, checks_of_numbers
 from phimap.learn.weights import check_weights
 from phimap.tables import TableEncoder
 from phimap.tables.frames import is_numbers
+
+
+class PredictionScore(Accumulator):
+    """The score of a model: R2 of a regressor, averaged over targets, or the share of rows with the correct label.
+
+    Parameters
+    ----------
+    fitted : Fitted
+    predict : callable
+        ``predict(fitted, rows)`` gives predicted targets.
+
+    Attributes
+    ----------
+    moments : ColumnMoments
+        Moments of the targets; for a classifier, moments of the correct predictions, each of which counts 1.
+    sums : ndarray of shape (t,) or float
+        Weighted sums of squared errors, or total weight of the correctly predicted rows.
+    """
+
+    _parts = ("moments", "sums")
+
+    def __init__(self, fitted: Fitted, predict: Callable[[Fitted, Any], np.ndarray]):
+        self._fitted, self._predict = fitted, predict
+        self.moments, self.sums = ColumnMoments.empty(), np.float64(0)
+
+    def update(self, rows: Any, targets: np.ndarray, weights: np.ndarray | None) -> None:
+        predicted = self._predict(self._fitted, rows)
+        if self._fitted.targets.has_labels:
+            values = (predicted == targets).astype(np.float64)
+            self.moments.update(values[:, None], weights)
+        else:
+            targets = targets.reshape(len(targets), -1)
+            values = np.square(targets - predicted.reshape(targets.shape))
+            self.moments.update(targets, weights)
+        self.sums = self.sums + (values.sum(axis=0) if weights is None else weights @ values)
+
+    def merge(self, later: PredictionScore) -> None:
+        self.moments.merge(later.moments)
+        self.sums = self.sums + later.sums
+
+    @property
+    def score(self) -> float:
+        """The score. A constant target has R2 1 if it is predicted exactly, else 0."""
+        if not self.moments.n:
+            raise ValueError("Found array with 0 sample(s), while a score needs at least 1. Give rows.")
+        if self._fitted.targets.has_labels:
+            return float(self.sums / self.moments.n)
+        spread = self.moments.squared_deviations
+        constant = np.where(self.sums > 0, 0.0, 1.0)
+        return float(np.where(spread > 0, 1 - self.sums / np.where(spread > 0, spread, 1.0), constant).mean())
+
 
 #: A part of the rows: the arguments with which it is read. For a block of a Dask collection, they are tasks that give
 #: its rows, its targets and, if rows have weights, its weights.
@@ -93,20 +143,6 @@ def fit_collection(X: Any, y: Any, sample_weight: Any, kind: LearnerKind, settin
     return fit(PartedRows(parts, first_rows, reader), inputs, targets, settings)
 
 
-@dataclass(frozen=True)
-class PartReader:
-    """Reads the batches of a part of the rows, and checks them like the batches of `fit_batches`."""
-
-    checks: RowChecks
-    read: Callable[..., Iterable[tuple[Any, np.ndarray]]]
-
-    def __call__(self, first_row: int, *part: Any) -> Iterator[Batch]:
-        for X, y in self.read(*part):
-            batch = self.checks(X, y)
-            if batch[0].shape[0]:
-                yield batch
-
-
 def fit_parts(
     parts: Sequence[Part],
     first_rows: Sequence[int],
@@ -121,7 +157,8 @@ def fit_parts(
     X, y = next(iter(read(*parts[0])))
     targets = kind.targets.of_first(y, len(y))
     inputs, checks = checks_of_numbers(X, targets, kind, encoder, feature_names)
-    return fit(PartedRows(parts, first_rows, PartReader(checks, read)), inputs, targets, settings)
+    rows = PartedRows(parts, first_rows, lambda first_row, *part: CheckedBatches(checks, read(*part)))
+    return fit(rows, inputs, targets, settings)
 
 
 def score_collection(
@@ -141,8 +178,8 @@ def score_collection(
     checks = RowChecks(fitted.inputs, fitted.targets, fitted.inputs.learner)
     # The names of the columns are checked when a block is read. Afterwards the rows are arrays without names.
     nameless = replace(fitted, inputs=replace(fitted.inputs, names=None))
-    errors = (Hits if fitted.targets.has_labels else SquaredErrors).of(nameless, predict)
-    return PartedRows(parts, [0] * len(parts), BlockReader(checks)).accumulate(errors).score
+    blocks = PartedRows(parts, [0] * len(parts), BlockReader(checks))
+    return blocks.accumulate(lambda first_row: PredictionScore(nameless, predict)).score
 
 
 def _parts(X: Any, y: Any, sample_weight: Any) -> list[Part]:

@@ -15,14 +15,13 @@ from phimap.learn.blocks.blocks import FeatureRows
 from phimap.learn.calibration import calibration_of
 from phimap.learn.corrections.fit import corrections_memory, learn_corrections
 from phimap.learn.corrections.residuals import Outputs, Residuals
-from phimap.learn.fitted import Fitted
+from phimap.learn.fitted import Fitted, TrainingState
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.rows.batches import Batch
 from phimap.learn.rows.validation import n_held_out
 from phimap.learn.search.metric import inverse_root
 from phimap.learn.settings import FitSettings
 from phimap.learn.solver import HeldOutScores
-from phimap.learn.state import TrainingState
 
 # Least number of rows for corrections. With fewer rows, the residuals leave little to correct.
 _LEAST_ROWS = 8000

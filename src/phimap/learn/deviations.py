@@ -12,11 +12,10 @@ from scipy import sparse
 from phimap.config import size_text
 from phimap.features.nystroem.nystroem import NystroemRecord
 from phimap.features.power_series.dot_product import DotProductFeatures
-from phimap.learn.fitted import Fitted
+from phimap.learn.fitted import Fitted, TrainingState
 from phimap.learn.ridge.predictive import MOST_COLUMNS, Corrected, FunctionVariance, Noise, Points, Predictive
 from phimap.learn.rows.samples import WeightedRows
 from phimap.learn.settings import Compute, FitSettings
-from phimap.learn.state import TrainingState
 from phimap.ops import Array, ops_for, single_threaded_blas
 
 # Number of rows of a block in float64. With so many rows, reading the factor takes little of the time.

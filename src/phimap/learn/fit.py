@@ -17,7 +17,7 @@ from phimap.learn.blocks.blocks import FeatureRows, LazyFeatureBlock, WeightedBl
 from phimap.learn.calibration import calibration_of
 from phimap.learn.choose_map import choose_map
 from phimap.learn.correct import correct
-from phimap.learn.fitted import Fitted
+from phimap.learn.fitted import Fitted, TrainingState
 from phimap.learn.inputs import InputEncoding
 from phimap.learn.registry import Chosen, choose
 from phimap.learn.ridge.solver import RidgeSolver
@@ -31,9 +31,7 @@ from phimap.learn.rows.validation import ValidationRows
 from phimap.learn.scaled_map import ScaledMap
 from phimap.learn.settings import Compute, FitSettings
 from phimap.learn.solver import LinearSolution, Problem
-from phimap.learn.state import TrainingState
 from phimap.learn.targets.base import Targets
-from phimap.learn.weights import check_mean_weight
 from phimap.ops import Array, ops_for
 
 #: Training rows: an iterable of batches, iterated over once in each pass, or a source that makes passes itself.
@@ -153,43 +151,28 @@ def summarise(
     advance: Callable[[int], None] = lambda n_rows: None,
 ) -> RowSummary:
     """Return the summary of all rows, after one pass; `expected` are labels that may occur in later rows."""
-    # Workers receive this function, so it binds plain values only.
-    start = partial(_counting_summary, settings, labels, advance)
-    summary = accumulate(rows, start).inner
-    if not summary.n_rows:
-        raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
-    if expected is not None and summary.labels is not None:
-        summary.labels.expect(expected)
+    # Workers receive this function, so it refers to plain values only.
+    summary = accumulate(
+        rows, lambda row: CountingAccumulator(new_summary(settings, labels=labels, first_row=row), advance)
+    ).inner
+    summary.expect(expected)
     return summary
-
-
-def _counting_summary(
-    settings: FitSettings, labels: bool, advance: Callable[[int], None], first_row: int
-) -> CountingAccumulator[RowSummary]:
-    return CountingAccumulator(new_summary(settings, labels=labels, first_row=first_row), advance)
 
 
 def learn_targets(targets: Targets, summary: RowSummary, settings: FitSettings) -> Targets:
     """Return the targets, completed from the summary of all training rows; raise if there are too few rows."""
-    assert summary.moments is not None
-    if summary.n_rows < 2:
-        raise ValueError(
-            f"Found array with n_samples={summary.n_rows}, 1 sample: a fit needs at least 2. Give more rows."
-        )
-    check_mean_weight(summary.moments.n, summary.n_rows)
+    summary.require_rows()
     return targets.learned(summary, loss=settings.loss, class_weight=settings.class_weight)
 
 
 def standardisation(summary: RowSummary, inputs: InputEncoding, settings: FitSettings, *, complete: bool) -> Scaling:
     """Return the standardisation of the columns. ``"auto"`` keeps the scale of encoded columns."""
-    assert summary.moments is not None
     kind = settings.standardize
     return summary.moments.scaling("mean" if kind == "auto" and inputs.encoder is not None else kind, complete=complete)
 
 
 def extreme_rows(summary: RowSummary, scaling: Scaling) -> ExtremeRows:
     """Return an empty collection for the rows that lie farthest from the mean in the standardised columns."""
-    assert summary.moments is not None
     return ExtremeRows(summary.sample.seed, centre=summary.moments.mean, factor=scaling.factor)
 
 
@@ -214,19 +197,22 @@ def batch_height(settings: FitSettings, n_rows: int | None, n_given: int, width:
     return batch_rows(width, shape.itemsize, settings.memory, held + shape.kept(n_given, settings.memory), shape)
 
 
+def array_batches(rows: Batch, targets: Targets, settings: FitSettings, width: int, *, complete: bool) -> ArrayBatches:
+    """Return batches of rows in memory for `width` features; `complete` says that no further rows will come."""
+    X, y, _ = rows
+    shape, n_rows = RowShape.of(X, targets.n_outputs_of(y)), X.shape[0]
+    return ArrayBatches(*rows, batch_height(settings, n_rows if complete else None, n_rows, width, shape))
+
+
 def mapping_of(mapped: ScaledMap, targets: Targets, compute: Compute) -> Mapping:
     """Return a function from rows, targets and weights to features, encoded targets and weights in the fit."""
     features = mapped.features(compute)
-    return lambda X, y, weights: (features(X), targets.encode(y), targets.weights(y, weights))
+    return lambda X, y, weights: FeatureRows(features(X), targets.encode(y), targets.weights(y, weights))
 
 
 def feature_rows_of(mapped: ScaledMap, targets: Targets, compute: Compute) -> Callable[..., FeatureRows]:
-    """Return a function from rows, targets and weights to `FeatureRows`."""
-
-    def form(X: Array, y: np.ndarray, weights: np.ndarray | None) -> FeatureRows:
-        return FeatureRows(*mapping_of(mapped, targets, compute)(X, y, weights))
-
-    return form
+    """As `mapping_of`, but each call forms features in a new buffer, which no later call overwrites."""
+    return lambda *rows: FeatureRows(*mapping_of(mapped, targets, compute)(*rows))
 
 
 def with_solution(fitted: Fitted, solution: LinearSolution, loss: str) -> Fitted:

@@ -1,20 +1,27 @@
-"""A fitted model, which model files store and workers receive, and its outputs on new rows."""
+"""A fitted model, which model files store and workers receive, its table in notebooks, and its training state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from html import escape
 from operator import attrgetter
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from phimap.learn.calibration import Calibration
 from phimap.learn.corrections.corrections import Corrections
 from phimap.learn.extrapolation import ExtrapolationGuard
 from phimap.learn.inputs import InputEncoding
 from phimap.learn.losses.losses import log_probabilities
-from phimap.learn.rows.batches import RowShape, batch_rows
+from phimap.learn.ridge.solver import GramAccumulator, RidgeSolver
+from phimap.learn.rows.accumulator import CountingAccumulator, RowSource, accumulate
+from phimap.learn.rows.batches import Batch, RowShape, batch_rows
+from phimap.learn.rows.feature_stream import MappedRows, Mapping
+from phimap.learn.rows.samples import ExtremeRows, Reservoir, fingerprint
+from phimap.learn.rows.summary import RowSummary
 from phimap.learn.scaled_map import ScaledMap
 from phimap.learn.search.log import SearchLog
 from phimap.learn.settings import Compute
@@ -136,6 +143,93 @@ class Fitted(Record):
         return diagonal / diagonal.sum()
 
 
-def fitted_attribute(path: str, doc: str) -> Any:
+def of_fitted(path: str, doc: str) -> Any:
     """Return a property of a learner that reads an attribute of its fitted model; `path` is the dotted name."""
-    return property(attrgetter(f"_fitted.{path}"), doc=doc)
+    read = attrgetter(f"_fitted.{path}")
+
+    def value(learner: Any) -> Any:
+        check_is_fitted(learner)
+        return read(learner)
+
+    return property(value, doc=doc)
+
+
+# Number of sample rows that are hashed to identify the origin of a state.
+_ORIGIN_ROWS = 1000
+
+
+@dataclass
+class TrainingState(Record):
+    """Sums over the rows seen (in dual form, the features of these rows), and samples of the rows.
+
+    Attributes
+    ----------
+    sums : RidgeSolver
+    sample : Reservoir
+        Random rows; those with the smallest keys are validation rows.
+    extreme : ExtremeRows
+        The rows farthest from the mean.
+    origin : str
+        A hash of sample rows, which shows whether two states began with the same rows.
+    """
+
+    sums: RidgeSolver
+    sample: Reservoir
+    extreme: ExtremeRows
+    origin: str
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        width = self.extreme.centre.size
+        yield self.sums.n_rows > 0 and self.sample.keys.size > 0, "rows in its statistics and in its sample"
+        numbers = all(rows.are_numbers(width) for rows in (self.sample, self.extreme))
+        yield numbers, "rows of numbers, as wide as its scaling, in its sample"
+
+    @classmethod
+    def start(cls, summary: RowSummary, extreme: ExtremeRows, sums: RidgeSolver) -> Self:
+        """Return the state for the rows of a summary; `sums` may still be empty."""
+        rows, targets, _ = summary.sample.first(_ORIGIN_ROWS)
+        return cls(sums, summary.sample, extreme, fingerprint(rows, targets))
+
+    def accumulate(
+        self, rows: Iterable[Batch] | RowSource, mapping: Mapping, n_jobs: int | None, advance: Callable[[int], None]
+    ) -> None:
+        """Add the features of rows to the sums; ``advance(n_rows)`` is called for every batch."""
+        mapped = MappedRows(mapping, GramAccumulator(self.sums, n_jobs), self.extreme)
+        accumulate(rows, lambda first_row: CountingAccumulator(mapped, advance))
+
+    def merge(self, other: Self, shared: Self | None, n_jobs: int | None) -> None:
+        """Add the rows of another state, without the rows of `shared`, the state with which both began."""
+        self.sums.merge(other.sums, n_jobs)
+        if shared is not None:
+            self.sums.merge(shared.sums, n_jobs, sign=-1)
+        self.sample.merge(other.sample, without=() if shared is None else shared.sample.keys)
+        self.extreme.merge(other.extreme, without=() if shared is None else shared.extreme.keys)
+
+
+# Largest number of columns listed, the most relevant first.
+_LEADING = 5
+
+
+def fitted_html(fitted: Fitted | None) -> str:
+    """Return a small table of the fitted kernel, regularisation and most relevant columns; nothing is fitted for it."""
+    if fitted is None:
+        return ""
+    facts = [("kernel", repr(fitted.map.kernel)), ("features", f"{fitted.map.width:,}")]
+    if fitted.solution is not None:
+        facts.append(("alpha", f"{fitted.solution.alpha:.3g} ({fitted.solution.criterion})"))
+    if leading := _leading_columns(fitted):
+        facts.append(("relevances", leading))
+    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts)
+    return f'<table class="phimap-fitted"><caption>Fitted</caption><tbody>{rows}</tbody></table>'
+
+
+def _leading_columns(fitted: Fitted) -> str:
+    """Return the columns with the largest shares in the metric, as text; empty if no metric was learned."""
+    metric, names = fitted.map.metric, fitted.inputs.names
+    if metric.ndim == 1 and (metric == metric[0]).all():
+        return ""
+    shares = fitted.relevances
+    named = [f"column {place}" for place in range(shares.size)] if names is None else names
+    places = np.argsort(-shares, kind="stable")[:_LEADING]
+    more = f", {shares.size - len(places)} more" if shares.size > len(places) else ""
+    return ", ".join(f"{named[place]} {100 * shares[place]:.3g} %" for place in places) + more

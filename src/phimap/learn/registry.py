@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from phimap.config import size_text
-from phimap.learn.losses.huber_solver import HuberSolver
 from phimap.learn.losses.losses import Logistic, SquaredHinge
-from phimap.learn.losses.solver import LossSolver
+from phimap.learn.losses.solver import HuberSolver, LossSolver
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradientRidge
 from phimap.learn.ridge.cost import factorisation_seconds, passes_seconds
-from phimap.learn.ridge.sketch_rows import SAMPLED_FROM, SKETCH_ROWS
+from phimap.learn.ridge.nystroem_preconditioner import SAMPLED_FROM, SKETCH_ROWS
 from phimap.learn.ridge.solver import CholeskyRidge
-from phimap.learn.solver import Problem, Solved
-
-
-class Member(Protocol):
-    """Interface of a solver for the problems of one loss."""
-
-    #: Whether encoded targets are signs; else they are numbers.
-    takes_signs: bool
-    #: Whether the solver makes several passes, so that keeping features between passes saves time.
-    repeats_passes: bool
-
-    def memory(self, n: int | None, m: int, t: int) -> int:
-        """Minimum bytes held, excluding a block of features; `n` is None if unknown."""
-        ...
-
-    def __call__(self, problem: Problem) -> Solved:
-        """Solve a problem."""
-        ...
-
+from phimap.learn.solver import Member
 
 # Largest predicted time of conjugate gradients, as a share of the time of a factorisation, for which `solver="auto"`
 # takes them: if alpha is to be chosen, and if it is given. The shares are small because the number of passes depends on

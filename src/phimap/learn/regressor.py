@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from phimap._dask import is_dask, refuse_more
 from phimap.learn.base import KernelModel
 from phimap.learn.deviations import Deviations
-from phimap.learn.fitted import fitted_attribute
+from phimap.learn.fitted import of_fitted
 from phimap.learn.registry import REGRESSION_LOSSES
 from phimap.learn.targets.numbers import Numbers
 
@@ -171,7 +171,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     True
     """
 
-    n_targets_: int = fitted_attribute("targets.n_outputs", "Number t of targets.")
+    n_targets_: ClassVar[int] = of_fitted("targets.n_outputs", "Number t of targets.")
     _targets_type = Numbers
     _losses = REGRESSION_LOSSES
 

@@ -11,8 +11,7 @@ import numpy as np
 from phimap.features.low_precision.packable import PackableRecord, pack_rows
 from phimap.kernels import Kernel
 from phimap.learn.blocks.blocks import FeatureBlock, feature_block
-from phimap.learn.rows.column_range import ColumnRange
-from phimap.learn.rows.scaling import Scaling
+from phimap.learn.rows.scaling import ColumnRange, Scaling
 from phimap.learn.settings import Compute
 from phimap.ops import Array, ops_for, to_device
 from phimap.random_map import MapRecord, RandomMap, evaluate

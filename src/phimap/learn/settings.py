@@ -15,7 +15,7 @@ from phimap._validation import check_choice, check_integer, check_real, is_none
 from phimap._warnings import caller_level
 from phimap.config import is_budget_stated, size_text
 from phimap.learn.ridge.alpha import check_alpha
-from phimap.learn.ridge.sketch_rows import rows_in_passes
+from phimap.learn.ridge.nystroem_preconditioner import rows_in_passes
 from phimap.learn.rows.samples import CAPACITY
 from phimap.learn.rows.scaling import check_standardisation
 from phimap.learn.search.effort import EFFORTS, Effort

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,105 +108,65 @@ class PassSums(Accumulator):
         None before the first block.
     """
 
+    _parts = ("sums",)
+
     def __init__(self, summand: Summand):
         self._summand = summand
         self.sums: Sums | None = None
 
-    @classmethod
-    def start(cls, summand: Summand, first_row: int) -> PassSums:
-        """Return the sums before the first block; `first_row` has no effect."""
-        return cls(summand)
-
     def update(self, rows: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> None:
-        self.sums = _added(self.sums, self._summand(rows, targets, weights))
+        self._add(self._summand(rows, targets, weights))
 
     def merge(self, later: PassSums) -> None:
         if later.sums is not None:
-            self.sums = _added(self.sums, later.sums)
+            self._add(later.sums)
 
-    @property
-    def state(self) -> Sums | None:
-        return self.sums
-
-    def resume(self, state: Sums | None) -> None:
-        self.sums = state
-
-
-def _added(total: Sums | None, part: Sums) -> Sums:
-    """Add `part` in place to the arrays of `total`, and return `total`; return a copy of `part` if `total` is None."""
-    if total is None:
-        return tuple(np.array(one, dtype=np.float64) for one in part)
-    for one, added in zip(total, part, strict=True):
-        one += added
-    return total
+    def _add(self, sums: Sums) -> None:
+        if self.sums is None:
+            self.sums = tuple(np.array(part, dtype=np.float64) for part in sums)
+            return
+        for total, part in zip(self.sums, sums, strict=True):
+            total += part
 
 
 class Solver(ABC):
     """Finds a linear model from a stream of blocks, in passes.
 
-    A driver calls `start`, then for every pass `update` with each block and `finish` at the end, until `finish` returns
-    a solution. `merge` adds sums of the same pass over other rows. A subclass implements its algorithm as the generator
-    `_passes`, in which a pass is one yield expression.
+    A subclass implements its algorithm as the generator `_passes`, in which a pass is one yield expression. It is run
+    by `solve`.
     """
 
     #: Largest number of passes over the rows.
     passes: int
-
-    @abstractmethod
-    def memory(self, n: int, m: int, t: int) -> int:
-        """Largest number of bytes held for n rows, m features and t targets, excluding a block of features."""
+    #: Number of passes that `solve` has made.
+    n_passes: int
 
     @abstractmethod
     def _passes(self, m: int, t: int, eps: float) -> Passes:
         """Run the algorithm for m features with machine epsilon `eps`, and t targets."""
 
-    #: Sums of the current pass so far; None before the first block of the pass.
-    sums: Sums | None
-    #: Function that gives the contribution of one block to the sums.
-    summand: Summand
-
-    def start(self, m: int, t: int, eps: float) -> None:
-        """Begin the first pass, over blocks of m features with machine epsilon `eps`."""
-        self._algorithm = self._passes(m, t, eps)
-        self.summand = next(self._algorithm)
-        self.sums = None
-        self.n_passes: int = 0
-
-    def update(self, block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> None:
-        """Add one block of the current pass."""
-        self.merge(self.summand(block, targets, weights))
-
-    def merge(self, sums: Sums) -> None:
-        """Add sums of the current pass over other rows."""
-        self.sums = _added(self.sums, sums)
-
-    def finish(self) -> LinearSolution | None:
-        """End the current pass; return the solution, or None if another pass follows."""
-        if self.sums is None:
-            raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
-        self.n_passes += 1
-        sums, self.sums = self.sums, None
-        try:
-            self.summand = self._algorithm.send(sums)
-        except StopIteration as end:
-            return end.value
-        return None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the algorithm, so that a summand that refers to its solver can go to a worker."""
-        return {name: value for name, value in vars(self).items() if name not in ("_algorithm", "summand", "sums")}
-
 
 def solve(solver: Solver, stream: Stream, m: int, t: int, eps: float) -> LinearSolution:
-    """Run a solver on a stream that can be iterated once a pass."""
+    """Run a solver on a stream that can be iterated once a pass, of m features with machine epsilon `eps`."""
     # The solver's own BLAS calls use one thread, because their results would depend on the number of threads.
     with single_threaded_blas():
-        solver.start(m, t, eps)
+        algorithm, sums = solver._passes(m, t, eps), None
+        solver.n_passes = 0
         while True:
-            solver.sums = accumulate(stream, partial(PassSums.start, solver.summand)).sums
-            solution = solver.finish()
-            if solution is not None:
-                return solution
+            try:
+                summand = next(algorithm) if sums is None else algorithm.send(sums)
+            except StopIteration as end:
+                return end.value
+            sums = sums_of_pass(stream, summand)
+            solver.n_passes += 1
+
+
+def sums_of_pass(stream: Stream, summand: Summand) -> Sums:
+    """Return the sums of the contributions of all blocks of a stream, after one pass."""
+    sums = accumulate(stream, lambda first_row: PassSums(summand)).sums
+    if sums is None:
+        raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
+    return sums
 
 
 @dataclass(frozen=True)
@@ -265,16 +224,25 @@ class Solved(NamedTuple):
     sums: Any = None
 
 
-class PassesSolver(ABC):
-    """A member of the registry that solves in passes over the rows, and keeps no sums."""
+class Member(ABC):
+    """A member of the registry, which solves the problems of one loss."""
 
     #: Whether encoded targets are signs; else they are numbers.
-    takes_signs: bool
+    takes_signs = False
+    #: Whether the solver makes several passes, so that keeping features between passes saves time.
     repeats_passes = True
 
     @abstractmethod
     def memory(self, n: int | None, m: int, t: int) -> int:
         """Minimum bytes held, excluding a block of features; `n` is None if unknown."""
+
+    @abstractmethod
+    def __call__(self, problem: Problem) -> Solved:
+        """Solve a problem."""
+
+
+class PassesSolver(Member):
+    """A member of the registry that solves in passes over the rows, and keeps no sums."""
 
     @abstractmethod
     def solve(self, problem: Problem) -> LinearSolution:

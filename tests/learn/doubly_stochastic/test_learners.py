@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import phimap as pm
-from phimap.learn.doubly_stochastic import steps
+from phimap.learn.doubly_stochastic import model as model_module
 from phimap.ops import host
 from tests.learn.problems import problem
 
@@ -21,8 +21,8 @@ from tests.learn.problems import problem
 @pytest.fixture(autouse=True)
 def small_samples(monkeypatch):
     """Samples of 256 rows: what is tested does not depend on their number."""
-    monkeypatch.setattr(steps, "SAMPLE_ROWS", 256)
-    monkeypatch.setattr(steps, "VALIDATION_ROWS", 128)
+    monkeypatch.setattr(model_module, "SAMPLE_ROWS", 256)
+    monkeypatch.setattr(model_module, "VALIDATION_ROWS", 128)
 
 
 WEIGHTS = {
@@ -119,8 +119,8 @@ def test_memory_is_flat_in_rows_and_features(monkeypatch):
     for name, value in (
         ("base.ROWS_AT_A_TIME", 512),
         ("model.ROWS_AT_A_TIME", 512),
-        ("steps._MOST_ROWS", 512),
-        ("blocks.WIDTH", 256),
+        ("model._MOST_ROWS", 512),
+        ("model.WIDTH", 256),
     ):
         monkeypatch.setattr(f"phimap.learn.doubly_stochastic.{name}", value)
     peak(1000, 256)

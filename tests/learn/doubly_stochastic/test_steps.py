@@ -10,10 +10,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from phimap.kernels import Gaussian, Laplacian, Matern
-from phimap.learn.doubly_stochastic import blocks as blocks_module
-from phimap.learn.doubly_stochastic.blocks import BlockedMap
-from phimap.learn.doubly_stochastic.steps import (
+from phimap.learn.doubly_stochastic import model as model_module
+from phimap.learn.doubly_stochastic.model import (
     LOSSES,
+    BlockedMap,
     BlockProblem,
     SamplePreconditioner,
     in_order_of_stream,
@@ -27,7 +27,7 @@ SEED = np.random.SeedSequence(5, spawn_key=(1,))
 @pytest.fixture(autouse=True)
 def narrow(monkeypatch):
     """Blocks of 32 features, so that there are several."""
-    monkeypatch.setattr(blocks_module, "WIDTH", 32)
+    monkeypatch.setattr(model_module, "WIDTH", 32)
 
 
 def dense(blocks: BlockedMap, X: np.ndarray) -> np.ndarray:
@@ -126,9 +126,8 @@ def test_a_step_is_that_of_the_dense_formula(loss, n_targets):
     curvature += penalty * np.square(direction[:-1]).sum(axis=0)
     expected = whole - damping * (gradient * direction).sum(axis=0) / curvature * direction
     before = objective(whole.ravel())
-    found = BlockProblem(blocks, loss, 1).step(
-        X, targets, weights, coef, intercept, preconditioner, penalty=penalty, damping=damping
-    )
+    problem = BlockProblem(blocks, loss, 1, penalty, preconditioner)
+    found = problem.step(X, targets, weights, coef, intercept, damping)
     assert found == pytest.approx(before - penalty / 2 * np.square(whole[:-1]).sum(), rel=1e-12)
     assert_allclose(np.vstack([coef, intercept]), expected, atol=1e-6)
     assert objective(np.vstack([coef, intercept]).ravel()) < before

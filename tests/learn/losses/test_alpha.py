@@ -13,9 +13,9 @@ from sklearn.metrics import log_loss
 from sklearn.svm import LinearSVC
 
 import phimap as pm
-from phimap.learn.losses.alpha import alphas_from
 from phimap.learn.losses.losses import SquaredHinge
-from phimap.learn.losses.sample import FOLDS, LossSample
+from phimap.learn.losses.preparation import FOLDS, LossSample
+from phimap.learn.losses.solver import alphas_from
 from tests.support.learners import GAUSSIAN
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from phimap.learn.losses.huber import Huber, scale_ratio, scale_step
-from phimap.learn.losses.losses import Logistic, Loss, SquaredHinge, log_probabilities
+from phimap.learn.losses.losses import Huber, Logistic, Loss, SquaredHinge, log_probabilities, scale_ratio, scale_step
 
 
 def rows(t, n=40, seed=0):

@@ -10,10 +10,8 @@ from sklearn.datasets import load_digits
 from phimap._progress import Stages
 from phimap.learn.blocks.blocks import feature_block
 from phimap.learn.losses.losses import Logistic, SquaredHinge
-from phimap.learn.losses.preconditioner import FactorPreconditioner
-from phimap.learn.losses.preparation import LossPreparation, Path
+from phimap.learn.losses.preparation import FactorPreconditioner, LossPreparation, LossSample, Path
 from phimap.learn.losses.quasi_newton import Steps
-from phimap.learn.losses.sample import LossSample
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.solver import Problem
 

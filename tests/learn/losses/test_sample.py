@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from phimap.learn.blocks.blocks import feature_block
-from phimap.learn.losses.sample import FOLDS, LossSample
+from phimap.learn.losses.preparation import FOLDS, LossSample
 
 N, M = 3000, 4
 
@@ -65,5 +65,5 @@ def test_the_memory_bounds_the_sample():
 
 def test_one_fold_is_held_out_of_many_rows_and_each_of_few(monkeypatch):
     assert sampled([900]).folds == list(range(FOLDS))
-    monkeypatch.setattr("phimap.learn.losses.sample._FEW_ROWS", N - 1)
+    monkeypatch.setattr("phimap.learn.losses.preparation._FEW_ROWS", N - 1)
     assert len(sampled([900]).folds) == 1

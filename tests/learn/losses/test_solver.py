@@ -27,7 +27,7 @@ def features(model, X):
 @pytest.mark.parametrize("most", [0, 150, 10_000])
 def test_all_rows_are_fitted_whatever_the_sample(most, monkeypatch):
     """Mutant: the solution on a share of the rows."""
-    monkeypatch.setattr("phimap.learn.losses.sample._MOST_ROWS", most)
+    monkeypatch.setattr("phimap.learn.losses.preparation._MOST_ROWS", most)
     X, y = digits()
     model = pm.KernelClassifier(n_components=150, loss="logistic", alpha=0.1, random_state=0, **GAUSSIAN).fit(X, y)
     assert model.solution_.status == "solved"
@@ -40,7 +40,7 @@ def test_all_rows_are_fitted_whatever_the_sample(most, monkeypatch):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_alpha_is_chosen_on_a_sample(loss, monkeypatch):
-    monkeypatch.setattr("phimap.learn.losses.sample._MOST_ROWS", 300)
+    monkeypatch.setattr("phimap.learn.losses.preparation._MOST_ROWS", 300)
     X, y = digits()
     model = pm.KernelClassifier(n_components=100, loss=loss, random_state=0, **GAUSSIAN).fit(X, y)
     solution = model.solution_

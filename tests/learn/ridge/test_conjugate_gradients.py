@@ -14,8 +14,7 @@ from phimap.learn.ridge.alpha_in_passes import AlphaSearch, HeldOutErrorInPasses
 from phimap.learn.ridge.conjugate_gradient_steps import ConjugateGradientState
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradients
 from phimap.learn.ridge.normal_equations import NormalEquations, NormalSums
-from phimap.learn.ridge.nystroem_preconditioner import GramSketch, WoodburyPreconditioner
-from phimap.learn.ridge.sketch_rows import SketchRows
+from phimap.learn.ridge.nystroem_preconditioner import GramSketch, SketchRows, WoodburyPreconditioner
 from phimap.learn.ridge.solve import solve_ridge
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.solver import solve

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from phimap.learn.blocks.blocks import feature_block
-from phimap.learn.ridge.leverages import DualLeverages, PrimalLeverages
+from phimap.learn.ridge.predictive import DualLeverages, PrimalLeverages
 from phimap.learn.ridge.statistics import RidgeStatistics
 
 

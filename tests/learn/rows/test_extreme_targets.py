@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import phimap as pm
-from phimap.learn.rows.target_facts import ExtremeTargets, ExtremeTargetWarning
+from phimap.learn.rows.summary import ExtremeTargets, ExtremeTargetWarning
 from tests.support.learners import GAUSSIAN
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import median_abs_deviation
 
-from phimap.learn.targets.units import RobustTargets
+from phimap.learn.targets.base import RobustTargets
 
 
 def test_median_and_spread_are_those_of_scipy(rng):

@@ -13,7 +13,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.metrics import r2_score
 
 import phimap as pm
-from phimap.learn.targets.units import TargetUnits
+from phimap.learn.targets.base import TargetUnits
 from tests.support.learners import GAUSSIAN
 
 N = 500

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,36 +16,6 @@ from phimap.random_map import RandomMap
 
 # Number of rows of a tile in the computation of all gains. Float64 copies of the features of a tile stay in cache.
 _TILE = 256
-
-
-@dataclass(frozen=True)
-class _Update:
-    """The rank-one update of the kernel R that follows from the selection of a row s, see `PosteriorKernel`.
-
-    Attributes
-    ----------
-    direction : ndarray of shape (m,)
-        The vector u.
-    shifted : float
-        ``R_ss + alpha``.
-    column, products : ndarray of shape (n,)
-        ``c = Z u`` and ``R c``.
-    """
-
-    direction: np.ndarray
-    shifted: float
-    column: np.ndarray
-    products: np.ndarray
-
-    @property
-    def gain(self) -> float:
-        """The decrease of the trace of R."""
-        return float(np.square(self.column).sum())
-
-    @property
-    def squared_norm(self) -> float:
-        """The squared norm of column s of R, free of the rounding errors of earlier updates."""
-        return self.gain * self.shifted
 
 
 class PosteriorKernel:
@@ -124,15 +93,15 @@ class PosteriorKernel:
     def pick(self, free: np.ndarray) -> tuple[int, float]:
         """Select the best of the `free` rows; return its index and the decrease of the trace."""
         row = self.best(free)
-        update = self._update(row)
-        if abs(self.squared_norms[row] - update.squared_norm) > self._tolerance * update.squared_norm:
+        direction, column, products, squared_norm = self._update(row)
+        if abs(self.squared_norms[row] - squared_norm) > self._tolerance * squared_norm:
             self.refresh()
             row = self.best(free)
-            update = self._update(row)
-        gain = update.gain
-        self.squared_norms += update.column * (update.column * gain - 2 * update.products)
-        self.variances -= np.square(update.column)
-        self._keep(update.direction)
+            direction, column, products, _ = self._update(row)
+        gain = float(np.square(column).sum())
+        self.squared_norms += column * (column * gain - 2 * products)
+        self.variances -= np.square(column)
+        self._keep(direction)
         return row, gain
 
     def condition(self, rows: np.ndarray) -> None:
@@ -158,13 +127,19 @@ class PosteriorKernel:
         shifted = max(float(left @ features), 0.0) + self._alpha
         return left / np.sqrt(shifted), shifted
 
-    def _update(self, row: int) -> _Update:
+    def _update(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        """Return the rank-one update of R that follows from the selection of row s.
+
+        It consists of the vectors u (m,), ``c = Z u`` and ``R c`` (n,), and of the squared norm of column s of R. This
+        norm is free of the rounding errors of earlier updates.
+        """
         with single_threaded_blas():
             direction, shifted = self._direction(row)
             turned = self._residual(self._gram.matmul(direction[:, None], self._n_jobs)[:, 0])
             both = np.stack([direction, turned], axis=1).astype(self._Z.dtype)
             products = host(self._Z.dtype).matmul_rows(self._Z, both, self._n_jobs).astype(np.float64)
-            return _Update(direction, shifted, products[:, 0], products[:, 1])
+            column = products[:, 0]
+            return direction, column, products[:, 1], float(np.square(column).sum()) * shifted
 
     def _tiles(self, height: int) -> list[slice]:
         return [slice(start, start + height) for start in range(0, len(self._Z), height)]

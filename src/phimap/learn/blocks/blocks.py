@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ from phimap.packed import PackedArray
 
 #: Features (r, m): an array, a tensor or a packed array.
 Features = Array | PackedArray
+#: ``Z^T Y`` (m, t), and the sums of the columns of Z (m,); both on the host, float64.
+CrossProducts = tuple[np.ndarray, np.ndarray]
 # Number of rows whose products with targets are summed in the dtype of the features. Further sums are in float64.
 _SUMMED_ROWS = 256
 
@@ -34,6 +37,9 @@ class FeatureBlock(ABC):
 
     features: Features
 
+    def __init__(self, features: Any):
+        self.features = features
+
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
@@ -50,18 +56,13 @@ class FeatureBlock(ABC):
         """Machine epsilon of the features."""
         return float(np.finfo(self.dtype).eps)
 
-    @abstractmethod
     def add_gram(self, gram: BlockTriangle, sign: int, n_jobs: int | None) -> None:
         """Add `sign`, 1 or -1, times ``Z^T Z`` (m, m) to `gram`."""
+        self.to_dense().add_gram(gram, sign, n_jobs)
 
-    @abstractmethod
-    def cross_products(
-        self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """``Z^T Y`` (m, t) for float64 `Y` (r, t), and the sums of the columns (m,); both on the host, float64.
-
-        A row of weight w counts like w rows.
-        """
+    def cross_products(self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None) -> CrossProducts:
+        """``Z^T Y`` for float64 `Y` (r, t), and the sums of the columns. A row of weight w counts like w rows."""
+        return self.to_dense().cross_products(Y, n_jobs, weights)
 
     @abstractmethod
     def times(self, W: np.ndarray, n_jobs: int | None) -> np.ndarray:
@@ -136,15 +137,10 @@ class DenseBlock(FeatureBlock):
 
     features: np.ndarray
 
-    def __init__(self, features: np.ndarray):
-        self.features = features
-
     def add_gram(self, gram: BlockTriangle, sign: int, n_jobs: int | None) -> None:
         gram.add_products(self.features, sign, n_jobs)
 
-    def cross_products(
-        self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def cross_products(self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None) -> CrossProducts:
         Z, mean, t = self.features, weighted_mean(Y, weights), Y.shape[1]
         # The mean is subtracted, so that the rounding of float32 products does not grow with a constant in Y.
         deviations, scale = _scaled(_weighted(Y - mean, weights), weights)
@@ -197,9 +193,7 @@ class TensorBlock(DenseBlock):
     def add_gram(self, gram: BlockTriangle, sign: int, n_jobs: int | None) -> None:
         gram.add(ops_for(self.features).cross_products(self.features, self.features), sign)
 
-    def cross_products(
-        self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def cross_products(self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None) -> CrossProducts:
         ops, mean = ops_for(self.features), weighted_mean(Y, weights)
         sums = ops.column_sums(self.features if weights is None else self.scaled(weights).features)
         deviations, scale = _scaled(_weighted(Y - mean, weights), weights)
@@ -215,25 +209,15 @@ class PackedBlock(FeatureBlock):
 
     features: PackedArray
 
-    def __init__(self, features: PackedArray):
-        self.features = features
-        self._dense: DenseBlock | None = None
-
-    def add_gram(self, gram: BlockTriangle, sign: int, n_jobs: int | None) -> None:
-        self.to_dense().add_gram(gram, sign, n_jobs)
-
-    def cross_products(
-        self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return self.to_dense().cross_products(Y, n_jobs, weights)
-
     def times(self, W: np.ndarray, n_jobs: int | None) -> np.ndarray:
         return self.features.dot(W, n_jobs)
 
     def to_dense(self) -> FeatureBlock:
-        if self._dense is None:
-            self._dense = DenseBlock(self.features.to_dense())
         return self._dense
+
+    @cached_property
+    def _dense(self) -> DenseBlock:
+        return DenseBlock(self.features.to_dense())
 
     @classmethod
     def stacked(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:
@@ -263,9 +247,7 @@ class CountedBlock(PackedBlock):
         tasks = [(i, left) for i in range(gram.n_blocks) for left in range(gram.rows(i).start, gram.size, STRIP)]
         run_tasks(add, tasks, n_jobs)
 
-    def cross_products(
-        self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def cross_products(self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None) -> CrossProducts:
         products = self._columns(n_jobs).dot(_weighted(np.column_stack([Y, np.ones(len(Y))]), weights), n_jobs)
         return products[:, :-1], products[:, -1]
 
@@ -328,9 +310,7 @@ class LazyFeatureBlock(FeatureBlock):
         for _, block in self._blocks():
             block.add_gram(gram, sign, n_jobs)
 
-    def cross_products(
-        self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def cross_products(self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None) -> CrossProducts:
         cross, sums = np.zeros((self._width, Y.shape[1])), np.zeros(self._width)
         for part, block in self._blocks():
             found = block.cross_products(Y[part], n_jobs, None if weights is None else weights[part])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -17,18 +18,20 @@ from phimap._random import named_streams, seed_sequence
 from phimap._validation import check_choice, check_integer, check_real
 from phimap.config import fixed_budget, size_text, thread_count
 from phimap.kernels import Kernel, StationaryKernel
-from phimap.learn.doubly_stochastic.blocks import WIDTH, BlockedMap
-from phimap.learn.doubly_stochastic.model import ROWS_AT_A_TIME, StochasticModel
-from phimap.learn.doubly_stochastic.steps import (
+from phimap.learn.doubly_stochastic.model import (
     ROWS,
+    ROWS_AT_A_TIME,
+    WIDTH,
+    BlockedMap,
     BlockProblem,
     SamplePreconditioner,
+    StochasticModel,
     in_order_of_stream,
     in_random_order,
     rows_of_batch,
 )
-from phimap.learn.fitted import fitted_attribute
-from phimap.learn.inputs import InputEncoding
+from phimap.learn.fitted import of_fitted
+from phimap.learn.inputs import InputEncoding, LearnerKind, RowChecks, training_batches, training_rows
 from phimap.learn.rows.accumulator import accumulate
 from phimap.learn.rows.batches import ArrayBatches, Batch, require_reiterable
 from phimap.learn.rows.scaling import Scaling, check_standardisation
@@ -37,8 +40,7 @@ from phimap.learn.scaled_map import scaled
 from phimap.learn.search.families import median_length_scale
 from phimap.learn.search.kernel import STATIONARY, kernel_name
 from phimap.learn.targets.base import Targets
-from phimap.learn.training_rows import LearnerKind, RowChecks, training_batches, training_rows
-from phimap.learn.weights import check_mean_weight, total_weight, weighted_mean
+from phimap.learn.weights import total_weight, weighted_mean
 from phimap.ops import Array, ops_for
 
 _ROLES = ("sample", "blocks", "order", "norm")
@@ -49,6 +51,7 @@ _LENGTH_SCALE_ROWS = 1000
 _FULL_STEPS = 20
 
 
+@dataclass(eq=False, repr=False)
 class DoublyStochasticModel(BaseEstimator):
     """A linear model on random features of which only the coefficients are stored.
 
@@ -58,36 +61,22 @@ class DoublyStochasticModel(BaseEstimator):
     _targets_type: ClassVar[type[Targets]]
     _losses: ClassVar[tuple[str, ...]]
 
-    losses_: np.ndarray
-    _fitted: StochasticModel
-    _preconditioner: SamplePreconditioner
+    losses_: np.ndarray = field(init=False)
+    _fitted: StochasticModel = field(init=False)
+    _preconditioner: SamplePreconditioner = field(init=False)
 
-    def __init__(
-        self,
-        kernel: str | StationaryKernel = "gaussian",
-        n_components: int = 8192,
-        *,
-        loss: str = "squared",
-        alpha: float = 1e-4,
-        length_scale: float | str = "median",
-        projection: str = "auto",
-        standardize: str | bool | None = "auto",
-        n_epochs: int = 10,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.kernel = kernel
-        self.n_components = n_components
-        self.loss = loss
-        self.alpha = alpha
-        self.length_scale = length_scale
-        self.projection = projection
-        self.standardize = standardize
-        self.n_epochs = n_epochs
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel: str | StationaryKernel = "gaussian"
+    n_components: int = 8192
+    _: KW_ONLY
+    loss: str = "squared"
+    alpha: float = 1e-4
+    length_scale: float | str = "median"
+    projection: str = "auto"
+    standardize: str | bool | None = "auto"
+    n_epochs: int = 10
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     # Training --------------------------------------------------------------------------------------------------
 
@@ -162,11 +151,11 @@ class DoublyStochasticModel(BaseEstimator):
             model.weight_seen += total_weight(weights, X.shape[0])
             if not hasattr(self, "_preconditioner"):
                 # A model file may lack the preconditioner, which is then made from the given rows.
-                self._preconditioner = self._preconditioner_of(model, model.scaled(X[:ROWS]))
-            problem, penalty = BlockProblem(model.blocks, self.loss, self.n_jobs), self.alpha / model.weight_seen
+                self._preconditioner = self._preconditioner_of(model, scaled(model.scaling, X[:ROWS]))
+            problem = self._problem(model, self._preconditioner)
             for batch in in_order_of_stream([(X, y, weights)], rows_of_batch(X.shape[0])):
                 damping = min(1.0, (_FULL_STEPS / (model.n_steps + 1)) ** 0.5)
-                model.step(batch, self._preconditioner, problem, penalty=penalty, damping=damping)
+                model.step(batch, problem, damping)
         return self
 
     def _fit(
@@ -174,8 +163,7 @@ class DoublyStochasticModel(BaseEstimator):
     ) -> Self:
         """Take the steps of all epochs."""
         n_epochs, n_rows = self.n_epochs, model.n_samples_seen
-        problem, penalty = BlockProblem(model.blocks, self.loss, self.n_jobs), self.alpha / model.weight_seen
-        losses, done = [], 0
+        problem, losses, done = self._problem(model, preconditioner), [], 0
         with Stages(bool(self.verbose)).stage("epochs", n_epochs * n_rows) as advance:
             for _ in range(n_epochs):
                 total = 0.0
@@ -183,7 +171,7 @@ class DoublyStochasticModel(BaseEstimator):
                     size = batch[0].shape[0]
                     # Steps become shorter in the second half, so that the noise of single batches averages out.
                     damping = min(1.0, 2 * (1 - done / (n_epochs * n_rows)))
-                    total += size * model.step(batch, preconditioner, problem, penalty=penalty, damping=damping)
+                    total += size * model.step(batch, problem, damping)
                     done += size
                     advance(size)
                 losses.append(total / n_rows)
@@ -208,34 +196,43 @@ class DoublyStochasticModel(BaseEstimator):
         streams = named_streams(seed, *_ROLES)
         sample_seed = int(streams["sample"].integers(2**63))
         summary = accumulate(rows, partial(RowSummary.start, seed=sample_seed, labels=targets.has_labels))
-        moments = summary.moments
-        if moments is None:
-            raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
-        if summary.n_rows < 2:
-            raise ValueError(
-                f"Found array with n_samples={summary.n_rows}, 1 sample: a fit needs at least 2. Give more rows."
-            )
-        if classes is not None and summary.labels is not None:
-            summary.labels.expect(classes)
-        check_mean_weight(moments.n, summary.n_rows)
+        summary.require_rows()
+        summary.expect(classes)
         if targets.has_labels:
             targets = targets.learned(summary, loss=self.loss, class_weight=None)
-        scaling = moments.scaling(check_standardisation(self.standardize), complete=complete)
+        scaling = summary.moments.scaling(check_standardisation(self.standardize), complete=complete)
         first_rows, _, weights = summary.sample.first(ROWS)
         first_rows = scaled(scaling, first_rows)
         few = None if weights is None else weights[:_LENGTH_SCALE_ROWS]
         kernel = self._chosen_kernel(first_rows[:_LENGTH_SCALE_ROWS], few)
         m, t = self.n_components, targets.n_outputs
-        self._check_memory(m, t, inputs.n_features, ops_for(first_rows).dtype.itemsize, memory)
+        itemsize = ops_for(first_rows).dtype.itemsize
+        needed = 16 * m * t + 24 * ROWS**2 + itemsize * (ROWS + ROWS_AT_A_TIME) * (WIDTH + inputs.n_features)
+        if needed > memory:
+            raise MemoryError(
+                f"a fit of `n_components`={m} with {t} targets needs {size_text(needed)}, over the budget of "
+                f"{size_text(memory)}. Use fewer components, or raise the budget with phimap.config(memory=...)."
+            )
         # Each block appends its number to the spawn key of this seed.
         blocks_seed: Any = streams["blocks"].bit_generator.seed_seq
         blocks = BlockedMap.of(kernel, inputs.n_features, m, self.projection, blocks_seed)
         model = StochasticModel(
-            inputs, targets, scaling, blocks, np.zeros((m, t)), np.zeros(t), seed, summary.n_rows, float(moments.n)
+            inputs,
+            targets,
+            scaling,
+            blocks,
+            np.zeros((m, t)),
+            np.zeros(t),
+            seed,
+            summary.n_rows,
+            float(summary.moments.n),
         )
         if not targets.has_labels:
             model.intercept = weighted_mean(model.encode(summary.sample.y), summary.sample.weights)
         return model, self._preconditioner_of(model, first_rows)
+
+    def _problem(self, model: StochasticModel, preconditioner: SamplePreconditioner) -> BlockProblem:
+        return BlockProblem(model.blocks, self.loss, self.n_jobs, self.alpha / model.weight_seen, preconditioner)
 
     def _preconditioner_of(self, model: StochasticModel, scaled_rows: Array) -> SamplePreconditioner:
         """Return the preconditioner made from a sample of scaled rows."""
@@ -249,11 +246,6 @@ class DoublyStochasticModel(BaseEstimator):
     @contextmanager
     def _budget(self) -> Iterator[int]:
         """Check the parameters, and yield the byte budget, which is fixed while the ``with`` block runs."""
-        self._check_parameters()
-        with fixed_budget() as memory:
-            yield memory
-
-    def _check_parameters(self) -> None:
         check_integer("n_components", self.n_components, least=1)
         check_integer("n_epochs", self.n_epochs, least=1)
         check_real("alpha", self.alpha, least=0.0)
@@ -271,6 +263,8 @@ class DoublyStochasticModel(BaseEstimator):
             if isinstance(self.length_scale, str):
                 raise ValueError(f"`length_scale` must be a positive number or 'median', got {self.length_scale!r}.")
             check_real("length_scale", self.length_scale, above=0.0)
+        with fixed_budget() as memory:
+            yield memory
 
     def _chosen_kernel(self, rows: Array, weights: np.ndarray | None) -> StationaryKernel:
         if not isinstance(self.kernel, str):
@@ -279,15 +273,6 @@ class DoublyStochasticModel(BaseEstimator):
         make = STATIONARY[kernel_name(self.kernel, STATIONARY)]
         scale = self.length_scale
         return make(median_length_scale(rows, make(1.0), weights) if isinstance(scale, str) else float(scale))
-
-    @staticmethod
-    def _check_memory(m: int, t: int, d: int, itemsize: int, memory: int) -> None:
-        needed = 16 * m * t + 24 * ROWS**2 + itemsize * (ROWS + ROWS_AT_A_TIME) * (WIDTH + d)
-        if needed > memory:
-            raise MemoryError(
-                f"a fit of `n_components`={m} with {t} targets needs {size_text(needed)}, over the budget of "
-                f"{size_text(memory)}. Use fewer components, or raise the budget with phimap.config(memory=...)."
-            )
 
     @property
     def _kind(self) -> LearnerKind:
@@ -317,34 +302,26 @@ class DoublyStochasticModel(BaseEstimator):
     def _apply(self, method: Callable[..., np.ndarray], X: Any) -> Any:
         """Return ``method(model, X)`` of the fitted model; the result is lazy if `X` is a Dask collection."""
         check_is_fitted(self)
-        work = partial(method, self._fitted, loss=self.loss, n_jobs=self.n_jobs)
+        work = partial(method, self._fitted, n_jobs=self.n_jobs)
         return map_rows(work, X) if is_dask(X) else work(X)
 
     # Fitted attributes -----------------------------------------------------------------------------------------
 
-    n_features_in_: int = fitted_attribute("inputs.n_features", "Columns of the rows in `fit`.")
-    image_shape_: tuple[int, int, int] | None = fitted_attribute("inputs.image_shape", "Shape of images in `fit`.")
-    scaling_: Scaling = fitted_attribute("scaling", "Shift and factor of each column.")
-    blocks_: BlockedMap = fitted_attribute("blocks", "Kernel and seed, of which every block of features is made.")
-    n_samples_seen_: int = fitted_attribute("n_samples_seen", "Rows of positive weight, each counted once.")
-    weight_seen_: float = fitted_attribute("weight_seen", "Sum of the weights of the rows seen.")
-    n_steps_: int = fitted_attribute("n_steps", "Steps taken.")
+    n_features_in_: ClassVar[int] = of_fitted("inputs.n_features", "Columns of the rows in `fit`.")
+    image_shape_: ClassVar[tuple[int, int, int] | None] = of_fitted("inputs.image_shape", "Shape of images in `fit`.")
+    scaling_: ClassVar[Scaling] = of_fitted("scaling", "Shift and factor of each column.")
+    blocks_: ClassVar[BlockedMap] = of_fitted("blocks", "Kernel and seed, of which every block of features is made.")
+    n_samples_seen_: ClassVar[int] = of_fitted("n_samples_seen", "Rows of positive weight, each counted once.")
+    weight_seen_: ClassVar[float] = of_fitted("weight_seen", "Sum of the weights of the rows seen.")
+    n_steps_: ClassVar[int] = of_fitted("n_steps", "Steps taken.")
 
-    @property
-    def feature_names_in_(self) -> np.ndarray:
-        """Names of the columns, if the rows in `fit` had names."""
-        return self._fitted.inputs.given_names
+    kernel_: ClassVar[Kernel] = of_fitted("blocks.kernel", "The exact kernel that the features estimate.")
+    feature_names_in_: ClassVar[np.ndarray] = of_fitted("inputs.given_names", "Names of the columns, if they have any.")
 
     @property
     def solver_(self) -> SamplePreconditioner:
         """The sample of rows that preconditions the steps."""
         return self._preconditioner
-
-    @property
-    def kernel_(self) -> Kernel:
-        """The exact kernel that the features estimate."""
-        check_is_fitted(self)
-        return self._fitted.blocks.kernel
 
     @property
     def coef_(self) -> np.ndarray:

@@ -1,19 +1,163 @@
-"""Preparation for the minimisation of losses in one pass over a stream, and paths of solutions over alpha."""
+"""Preparation for the minimisation of losses: a sample of the rows, a preconditioner, and paths over alpha."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
+from phimap._random import row_uniforms
+from phimap.learn.blocks.blocks import FeatureBlock, WeightedBlock, feature_block
+from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.losses.losses import Loss
-from phimap.learn.losses.preconditioner import FactorPreconditioner, preconditioner_of, sketch_memory
 from phimap.learn.losses.quasi_newton import Model, QuasiNewton, Steps
-from phimap.learn.losses.sample import FOLDS, LossSample
-from phimap.learn.ridge.nystroem_preconditioner import NystroemPreconditioner
-from phimap.learn.solver import LinearSolution, Problem, Stream, solve
+from phimap.learn.ridge.cholesky import BlockedCholesky, factor_with_retries
+from phimap.learn.ridge.nystroem_preconditioner import ARRAYS, NystroemPreconditioner, test_matrix
+from phimap.learn.ridge.solver import GramAccumulator, RidgeSolver
+from phimap.learn.rows.accumulator import Accumulator, AnyAccumulator, PairAccumulator, accumulate
+from phimap.learn.solver import LinearSolution, PassSums, Problem, Stream, Sums, solve
+from phimap.ops import single_threaded_blas
+
+# Largest number of rows of a sample. The held-out loss of so many rows separates alphas whose losses differ by a
+# percent.
+_MOST_ROWS = 16384
+#: Number of folds, and largest number of rows for which every fold is held out in turn. With more rows one fold is held
+#: out.
+FOLDS, _FEW_ROWS = 5, 4096
+
+
+class LossSample(Accumulator):
+    """A random sample of the rows of a stream, in memory and divided into folds.
+
+    Parameters
+    ----------
+    n : int
+        Rows of the stream.
+    memory : int
+        Bytes that the sample's features may take.
+    seed : int
+    first_row : int, default=0
+        The row of the stream with which the sample begins.
+    """
+
+    def __init__(self, n: int, memory: int, seed: int, first_row: int = 0):
+        self._n, self._memory, self._seed, self._n_seen = n, memory, seed, first_row
+        self.n_rows = 0
+        self._blocks: list[tuple[FeatureBlock, np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def update(self, rows: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> None:
+        """Add a random part of the rows of a block."""
+        row_bytes = rows.shape[1] * rows.dtype.itemsize
+        share = min(_MOST_ROWS, self._memory // row_bytes) / self._n
+        # The index in the stream determines whether a row is sampled, and its fold.
+        uniforms = row_uniforms(self._n_seen, rows.shape[0], self._seed)
+        index = np.flatnonzero(uniforms < share)
+        self._n_seen += rows.shape[0]
+        self.n_rows += index.size
+        if index.size:
+            folds = (np.floor(uniforms[index] / share * FOLDS * 1024) % FOLDS).astype(np.intp)
+            self._blocks.append((rows.rows(index), targets[index], weights[index], folds))
+
+    def merge(self, later: LossSample) -> None:
+        self._n_seen, self.n_rows = later._n_seen, self.n_rows + later.n_rows
+        self._blocks += later._blocks
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        parts = tuple((block.features, *others) for block, *others in self._blocks)
+        return self._n_seen, self.n_rows, parts
+
+    def resume(self, state: tuple[Any, ...]) -> None:
+        self._n_seen, self.n_rows, parts = state
+        self._blocks = [(feature_block(features), *others) for features, *others in parts]
+
+    @property
+    def share(self) -> float:
+        """Share of the stream's rows that are in the sample."""
+        return self.n_rows / self._n
+
+    @property
+    def folds(self) -> list[int]:
+        """Folds to hold out. Neither such a fold nor the rest of the sample is empty."""
+        counts = np.bincount(np.concatenate([np.empty(0, np.intp), *(part[3] for part in self._blocks)]))
+        usable = [fold for fold, count in enumerate(counts) if 0 < count < self.n_rows]
+        return usable if self.n_rows <= _FEW_ROWS else usable[:1]
+
+    def rows(self, fold: int | None = None, *, held_out: bool = False) -> list[WeightedBlock]:
+        """The rows outside of a fold, or with `held_out` the rows of the fold; all rows if `fold` is None."""
+        if fold is None:
+            return [(block, targets, weights) for block, targets, weights, _ in self._blocks]
+        parts = []
+        for block, targets, weights, folds in self._blocks:
+            index = np.flatnonzero((folds == fold) == held_out)
+            if index.size:
+                parts.append((block.rows(index), targets[index], weights[index]))
+        return parts
+
+
+# Largest ratio of a shift to that of a factorisation, or its inverse, at which the factorisation still serves. A new
+# factorisation costs more than the few passes that it would save.
+_SERVES = 12.0
+
+
+class FactorPreconditioner:
+    """Solutions by a factorisation, which serves all shifts near its own."""
+
+    def __init__(self, matrix: BlockTriangle, eps: float, n_jobs: int | None):
+        self._matrix, self._n_jobs = matrix, n_jobs
+        self.trace: float = float(matrix.diagonal().sum())
+        # With a smaller shift, rounding errors may make the matrix indefinite.
+        self._least = eps * self.trace
+        self._shift: float | None = None
+        self._factor: BlockedCholesky | None = None
+
+    def solve(self, R: np.ndarray, shift: float) -> np.ndarray:
+        """``(A + s I)^{-1} R`` for a shift s near `shift`."""
+        if self._factor is None or not self._shift or not 1 / _SERVES <= shift / self._shift <= _SERVES:
+            out = None if self._factor is None else self._factor.data
+            used = max(shift, self._least, np.finfo(np.float64).tiny)
+            self._factor = factor_with_retries(self._matrix, used, self._n_jobs, out=out)
+            self._shift = shift
+        return self._factor.solve(R)
+
+
+def preconditioner_of(
+    problem: Problem, start: Callable[[int], AnyAccumulator]
+) -> tuple[FactorPreconditioner | NystroemPreconditioner, np.ndarray, AnyAccumulator]:
+    """Return the preconditioner of a problem, the mean (m,) of its rows, and the accumulator of `start` after one pass.
+
+    The preconditioner is a factor of the centred Gram matrix if that fits the problem's memory, else a sketch.
+    """
+    # The sums and their factor are two packed triangles.
+    if 2 * 4 * problem.m**2 <= problem.memory:
+        # The function may be sent to other processes, so it refers to small values only.
+        m, t, n_jobs = problem.m, problem.t, problem.n_jobs
+
+        def start_both(first_row: int) -> PairAccumulator[GramAccumulator, AnyAccumulator]:
+            return PairAccumulator(GramAccumulator(RidgeSolver.start(m, t), n_jobs), start(first_row))
+
+        both = accumulate(problem.stream, start_both)
+        statistics = both.one.solver.statistics
+        assert statistics is not None
+        factor = FactorPreconditioner(statistics.centred_gram(), statistics.eps, problem.n_jobs)
+        return factor, statistics.sum_z / statistics.weight, both.other
+    test, n_jobs = test_matrix(problem.m, NystroemPreconditioner.rank_of(problem.m), problem.rng), problem.n_jobs
+
+    def summand(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
+        image, _ = block.cross_products(weights[:, None] * block.times(test, n_jobs), n_jobs)
+        return image, block.cross_products(weights[:, None], n_jobs)[0][:, 0], np.array([weights.sum()])
+
+    with single_threaded_blas():
+        both = accumulate(problem.stream, lambda first_row: PairAccumulator(PassSums(summand), start(first_row)))
+        assert both.one.sums is not None
+        sketch, sums, (n,) = both.one.sums
+        rounding = problem.eps * float(np.linalg.norm(sketch))
+        sketch -= np.outer(sums, (sums @ test) / n)
+        return NystroemPreconditioner.of_sketch(test, sketch, rounding), sums / n, both.other
+
 
 # Tolerance of the solutions on a path, and largest number of passes. With this tolerance held-out losses are within a
 # percent of those at the minimum, mostly within a thousandth.
@@ -136,7 +280,7 @@ class LossPreparation:
 
 def least_memory(m: int, t: int) -> int:
     """Smallest number of bytes held, not counting a block of features; a sketch is then the preconditioner."""
-    return sketch_memory(m) + _models_memory(m, t)
+    return 8 * m * ARRAYS * NystroemPreconditioner.rank_of(m) + _models_memory(m, t)
 
 
 def _models_memory(m: int, t: int) -> int:

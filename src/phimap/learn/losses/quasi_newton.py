@@ -145,9 +145,6 @@ class QuasiNewton(Solver):
         self._steps = Steps() if steps is None else steps
         self._start, self._tolerance, self.passes, self._n_jobs = start, tolerance, passes or PASSES, n_jobs
 
-    def memory(self, n: int, m: int, t: int) -> int:
-        return self.memory_of(m, t)
-
     @staticmethod
     def memory_of(m: int, t: int) -> int:
         """Bytes held for m features and t targets."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from phimap.learn.blocks.triangle import BlockTriangle
@@ -187,6 +189,19 @@ class BlockedCholesky:
             )
         tile[...] = np.triu(tile)
         self._log_pivots[i] = np.log(np.diagonal(tile)).sum()
+
+
+def factor_with_retries(
+    matrix: BlockTriangle, shift: float, n_jobs: int | None, *, most_retries: float = math.inf, out: np.ndarray | None
+) -> BlockedCholesky:
+    """Return a factor, with ten times the shift after each of at most `most_retries` failures."""
+    while True:
+        try:
+            return BlockedCholesky(matrix, shift, n_jobs, out=out)
+        except NotPositiveDefiniteError:
+            if most_retries == 0:
+                raise
+            shift, most_retries = 10 * shift, most_retries - 1
 
 
 def _strips(start: int, stop: int, width: int) -> list[slice]:

@@ -15,8 +15,14 @@ from phimap.learn.ridge.alpha_in_passes import AlphaSearch, ValidationFeatures
 from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
 from phimap.learn.ridge.conjugate_gradient_steps import ConjugateGradientState, relative_size
 from phimap.learn.ridge.normal_equations import NormalEquations, NormalSums
-from phimap.learn.ridge.nystroem_preconditioner import ARRAYS, GramSketch, NystroemPreconditioner
-from phimap.learn.ridge.sketch_rows import SKETCH_ROWS, SketchRows, is_sampled
+from phimap.learn.ridge.nystroem_preconditioner import (
+    ARRAYS,
+    SKETCH_ROWS,
+    GramSketch,
+    NystroemPreconditioner,
+    SketchRows,
+    is_sampled,
+)
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS
 from phimap.learn.ridge.solver import GramAccumulator, RidgeSolver
 from phimap.learn.rows.accumulator import accumulate
@@ -106,6 +112,7 @@ class ConjugateGradients(Solver):
         self.passes, self._rank, self._most_rank, self._rng, self._n_jobs = passes, rank, most_rank, rng, n_jobs
 
     def memory(self, n: int, m: int, t: int) -> int:
+        """Largest number of bytes held for n rows, m features and t targets, excluding a block of features."""
         columns = t * (_FOLLOWED if self._alpha == "auto" else 1)
         return 8 * m * (ARRAYS * min(m, self._most_rank) + _SOLUTION_ARRAYS * columns)
 
@@ -212,8 +219,6 @@ class ConjugateGradients(Solver):
 class ConjugateGradientRidge(PassesSolver):
     """The solver in the registry for ridge regression without an m x m matrix."""
 
-    takes_signs = False
-
     def memory(self, n: int | None, m: int, t: int) -> int:
         """Smallest number of bytes for the extreme rows and the solver, not counting a block of features."""
         # More rows than `CAPACITY` take no more memory.
@@ -264,8 +269,8 @@ class ConjugateGradientRidge(PassesSolver):
 
 def _leave_one_out(problem: Problem) -> LinearSolution:
     """The solution for few rows by factorisation, with leave-one-out scores; they choose alpha unless it is given."""
-    size = (problem.m, problem.t, problem.n, problem.n_jobs)
-    rows = accumulate(problem.stream, lambda first_row: GramAccumulator.start(*size)).solver
+    m, t, n, n_jobs = problem.m, problem.t, problem.n, problem.n_jobs
+    rows = accumulate(problem.stream, lambda first_row: GramAccumulator(RidgeSolver.start(m, t, n), n_jobs)).solver
     alpha = problem.alpha
     while True:
         try:

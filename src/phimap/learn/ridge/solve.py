@@ -20,7 +20,7 @@ from phimap.learn.ridge.alpha_objectives import (
     leave_one_out_dual,
     leave_one_out_primal,
 )
-from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
+from phimap.learn.ridge.cholesky import BlockedCholesky, factor_with_retries
 from phimap.learn.ridge.conjugate_gradient_steps import relative_size, solve_from_nearby
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.rows.validation import n_leave_one_out
@@ -228,23 +228,12 @@ def _solve(
         W = solve_from_nearby(matrix, rhs, alpha, nearby, n_jobs)
     if W is None:
         retries = 0 if chosen.criterion == "given" else _RETRIES
-        factor, alpha = _factor(matrix, alpha, retries, None if nearby is None else nearby.data, n_jobs)
+        # Alpha was chosen on a matrix without the held-out rows, which has other rounding errors.
+        buffer = None if nearby is None else nearby.data
+        factor = factor_with_retries(matrix, alpha, n_jobs, most_retries=retries, out=buffer)
+        alpha = factor.shift
         W = factor.solve(rhs)
         # One step of refinement: the explicit inverses of the factor's diagonal blocks cost a few digits.
         W = W + factor.solve(rhs - matrix.matmul(W, n_jobs) - alpha * W)
     residual = relative_size(rhs - matrix.matmul(W, n_jobs) - alpha * W, rhs)
     return np.ascontiguousarray(W), residual, chosen._replace(alpha=alpha), factor
-
-
-def _factor(
-    matrix: BlockTriangle, alpha: float, retries: int, buffer: np.ndarray | None, n_jobs: int | None
-) -> tuple[BlockedCholesky, float]:
-    """Return a factor and its alpha: `alpha`, or ten times as much after each of at most `retries` failures."""
-    while True:
-        try:
-            return BlockedCholesky(matrix, alpha, n_jobs, out=buffer), alpha
-        except NotPositiveDefiniteError:
-            # Alpha was chosen on a matrix without the held-out rows, which has other rounding errors.
-            if retries == 0:
-                raise
-            alpha, retries = 10 * alpha, retries - 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,13 @@ import numpy as np
 from phimap._random import RandomState
 from phimap.learn.blocks.blocks import FeatureBlock, FeatureRows, feature_block
 from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
-from phimap.learn.ridge.leverages import DualLeverages, Leverages, PrimalLeverages
+from phimap.learn.ridge.predictive import DualLeverages, Leverages, PrimalLeverages
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS, solve_ridge, solve_ridge_dual
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.rows.accumulator import Accumulator
 from phimap.learn.rows.batches import CAPACITY
 from phimap.learn.rows.validation import ValidationRows, n_held_out
-from phimap.learn.solver import LinearSolution, Problem, Solved
+from phimap.learn.solver import LinearSolution, Member, Problem, Solved
 from phimap.learn.weights import joined_weights, total_weight
 from phimap.packed import PackedArray
 from phimap.records import Record, of_entries, of_number
@@ -236,13 +235,10 @@ class GramAccumulator(Accumulator):
     solver : RidgeSolver
     """
 
+    _parts = ("solver",)
+
     def __init__(self, solver: RidgeSolver, n_jobs: int | None):
         self.solver, self._n_jobs = solver, n_jobs
-
-    @classmethod
-    def start(cls, n_components: int, n_targets: int, n_rows: int | None, n_jobs: int | None) -> GramAccumulator:
-        """Return the pass of a solver without rows; `n_rows` is the number to come, None if it is not known."""
-        return cls(RidgeSolver.start(n_components, n_targets, n_rows), n_jobs)
 
     def update(self, rows: FeatureBlock, targets: np.ndarray, weights: np.ndarray | None) -> None:
         # Weights cost a scaled copy of the block, which is not needed if all weights are one.
@@ -252,15 +248,8 @@ class GramAccumulator(Accumulator):
     def merge(self, later: GramAccumulator) -> None:
         self.solver.join(later.solver, self._n_jobs)
 
-    @property
-    def state(self) -> RidgeSolver:
-        return self.solver
 
-    def resume(self, state: RidgeSolver) -> None:
-        self.solver = state
-
-
-class CholeskyRidge:
+class CholeskyRidge(Member):
     """Solve from sums over all rows, or from the rows themselves if they are few, in one pass and by factorisations.
 
     Notes
@@ -269,11 +258,9 @@ class CholeskyRidge:
     them from sums over all rows.
     """
 
-    takes_signs = False
     repeats_passes = False
 
     def memory(self, n: int | None, m: int, t: int) -> int:
-        """Smallest number of bytes held, not counting a block of features; `n` is None if it is not known."""
         return RidgeSolver.memory(n, m, t)
 
     def __call__(self, problem: Problem) -> Solved:
@@ -281,15 +268,12 @@ class CholeskyRidge:
         n, m, t, n_jobs = problem.n, problem.m, problem.t, problem.n_jobs
         dual, validation = RidgeSolver.is_dual(n, m), problem.validation
         holds_out = problem.alpha == "auto" and not dual
-        start = partial(_start, m, t, n, n_jobs)
         with problem.stage("features" if dual else "features and Gram matrix", n):
             below = validation.largest_key if holds_out else None
-            sums = problem.stream.accumulate(start, held_out_below=below).solver
+            # Workers receive the function, so it refers to plain values only.
+            sums = problem.stream.accumulate(
+                lambda first_row: GramAccumulator(RidgeSolver.start(m, t, n), n_jobs), held_out_below=below
+            ).solver
         with problem.stages.stage("regularisation"):
             solution = sums.finish(problem.alpha, validation, problem.probes, n_jobs, held_out_in_sums=not holds_out)
         return Solved(solution, sums)
-
-
-def _start(m: int, t: int, n: int, n_jobs: int | None, first_row: int) -> GramAccumulator:
-    """Return an accumulator without rows."""
-    return GramAccumulator.start(m, t, n, n_jobs)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from phimap._dask import computed, shared, task
 from phimap.learn.rows.batches import Batch
@@ -30,14 +30,18 @@ class Accumulator(ABC):
     def merge(self, later: Self) -> None:
         """Add the accumulator of the rows that follow; `later` is not used again."""
 
+    #: Names of the attributes that make up the state.
+    _parts: ClassVar[tuple[str, ...]]
+
     @property
-    @abstractmethod
     def state(self) -> Any:
         """The result so far, as records, arrays, or tuples of these, which a checkpoint can store."""
+        return tuple(getattr(self, name) for name in self._parts)
 
-    @abstractmethod
     def resume(self, state: Any) -> None:
         """Restore a `state`, in an accumulator that has not been updated yet."""
+        for name, value in zip(self._parts, state, strict=True):
+            setattr(self, name, value)
 
 
 AnyAccumulator = TypeVar("AnyAccumulator", bound=Accumulator)
@@ -68,21 +72,17 @@ class PairAccumulator(Accumulator, Generic[OneAccumulator, OtherAccumulator]):
         self.other.resume(state[1])
 
 
-class WrappedAccumulator(Accumulator, Generic[OneAccumulator]):
-    """An accumulator that wraps an inner accumulator and has the same state as the inner accumulator.
+class CountingAccumulator(Accumulator, Generic[OneAccumulator]):
+    """An accumulator that reports the number of rows of each batch, and otherwise is its `inner` accumulator."""
 
-    Attributes
-    ----------
-    inner : Accumulator
-    """
-
-    def __init__(self, inner: OneAccumulator):
-        self.inner = inner
+    def __init__(self, inner: OneAccumulator, advance: Callable[[int], None]):
+        self.inner, self._advance = inner, advance
 
     def update(self, rows: Any, targets: Any, weights: Any) -> None:
         self.inner.update(rows, targets, weights)
+        self._advance(rows.shape[0])
 
-    def merge(self, later: WrappedAccumulator[OneAccumulator]) -> None:
+    def merge(self, later: CountingAccumulator[OneAccumulator]) -> None:
         self.inner.merge(later.inner)
 
     @property
@@ -91,18 +91,6 @@ class WrappedAccumulator(Accumulator, Generic[OneAccumulator]):
 
     def resume(self, state: Any) -> None:
         self.inner.resume(state)
-
-
-class CountingAccumulator(WrappedAccumulator[OneAccumulator]):
-    """An accumulator that reports the number of rows of each batch."""
-
-    def __init__(self, inner: OneAccumulator, advance: Callable[[int], None]):
-        super().__init__(inner)
-        self._advance = advance
-
-    def update(self, rows: Any, targets: Any, weights: Any) -> None:
-        super().update(rows, targets, weights)
-        self._advance(rows.shape[0])
 
 
 @runtime_checkable

@@ -133,7 +133,7 @@ def require_sample(n_rows: int, row_bytes: int, budget: int) -> None:
         )
 
 
-def batch_rows(n_components: int, itemsize: int, budget: int, kept: int, shape: RowShape | None = None) -> int:
+def batch_rows(n_components: int, itemsize: int, budget: int, kept: int, shape: RowShape = RowShape()) -> int:
     """Return the number of rows of a batch. The number of features determines it, unless the byte budget forces fewer.
 
     Parameters
@@ -144,21 +144,25 @@ def batch_rows(n_components: int, itemsize: int, budget: int, kept: int, shape: 
     kept : int
         Bytes that the solver holds besides a batch.
     shape : RowShape, optional
-        Size of a row apart from its features; None counts only the features.
+        Size of a row apart from its features; by default only the features count.
 
     Raises
     ------
     MemoryError
         If the solver and the smallest batch do not fit the budget.
     """
-    shape = RowShape() if shape is None else shape
     rows, row_bytes = feature_rows(n_components, itemsize), n_components * itemsize + shape.in_batch
     least = _least_rows(n_components, itemsize, shape)
     while rows > least and kept + rows * row_bytes > budget:
         rows = max(least, rows // 2)
     needed = kept + rows * row_bytes
     if needed > budget:
-        raise MemoryError(memory_message(n_components, needed, budget, shape))
+        columns = f" to rows of {shape.n_columns} columns" if shape.n_columns else ""
+        targets = f" with {shape.n_targets} targets" if shape.n_targets > 1 else ""
+        raise MemoryError(
+            f"a fit of `n_components`={n_components}{columns}{targets} needs {size_text(needed)}, over the budget of "
+            f"{size_text(budget)}. Use fewer components, solver='auto', or raise `memory`."
+        )
     return rows
 
 
@@ -170,25 +174,14 @@ def rows_within(rows: int, row_bytes: int, budget: int) -> int:
     return int(np.clip(budget // (_BATCHES_IN_BUDGET * row_bytes), 1, rows))
 
 
-def smallest_batch(n_components: int, itemsize: int, shape: RowShape | None = None) -> int:
+def smallest_batch(n_components: int, itemsize: int, shape: RowShape = RowShape()) -> int:
     """Return the bytes of the smallest batch: its features and the other arrays of its rows."""
-    shape = RowShape() if shape is None else shape
     return _least_rows(n_components, itemsize, shape) * (n_components * itemsize + shape.in_batch)
 
 
 def _least_rows(n_components: int, itemsize: int, shape: RowShape) -> int:
     # A batch of rows with many columns or targets may have few rows, because each row takes much work.
     return max(1, min(_LEAST_ROWS, _LEAST_ROWS * n_components * itemsize // max(1, shape.in_batch)))
-
-
-def memory_message(n_components: int, needed: int, budget: int, shape: RowShape | None = None) -> str:
-    """Return the message for a fit that needs more bytes than the budget."""
-    rows = "" if shape is None or not shape.n_columns else f" to rows of {shape.n_columns} columns"
-    targets = "" if shape is None or shape.n_targets == 1 else f" with {shape.n_targets} targets"
-    return (
-        f"a fit of `n_components`={n_components}{rows}{targets} needs {size_text(needed)}, over the budget of "
-        f"{size_text(budget)}. Use fewer components, solver='auto', or raise `memory`."
-    )
 
 
 def require_reiterable(batches: Iterable[Any]) -> None:

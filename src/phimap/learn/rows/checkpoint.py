@@ -177,14 +177,19 @@ class CheckpointedRows:
         if stored is not None:
             self._continues = True
             if not self._n_read:
-                self._check_first_batch()
+                # The first batch is checked before long work starts.
+                batches: Any = iter(self)
+                next(batches, None)
+                batches.close()
             accumulator.resume(stored.state)
             if stored.complete:
                 return accumulator
             n = stored.n_batches
         if self._continues:
             self._continues = False
-            self._report(index, n)
+            rows = store.fingerprint.rows
+            of = f" of {sum(rows):,}" if store.fingerprint.complete else ""
+            store.report(f"resumes at row {sum(rows[:n]):,}{of} (pass {index + 1})")
         for one in rows_from(n):
             with store.uninterrupted():
                 accumulator.update(*one)
@@ -199,17 +204,6 @@ class CheckpointedRows:
         if self._n_read < len(self._store.fingerprint.digests):
             for _ in self:
                 pass
-
-    def _check_first_batch(self) -> None:
-        """Check the first batch, before long work starts."""
-        batches = iter(self)
-        next(batches, None)
-        batches.close()  # pyright: ignore[reportAttributeAccessIssue]
-
-    def _report(self, index: int, n: int) -> None:
-        rows = self._store.fingerprint.rows
-        of = f" of {sum(rows):,}" if self._store.fingerprint.complete else ""
-        self._store.report(f"resumes at row {sum(rows[:n]):,}{of} (pass {index + 1})")
 
 
 def _digest(X: Any, y: Any, weights: np.ndarray | None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice, repeat
 from typing import Any
 
@@ -113,6 +114,7 @@ class FeatureStream:
     advance: Callable[[int], None] = lambda rows: None
     _kept: dict[int, WeightedBlock] = field(default_factory=dict)
     _n_batches: int | None = None
+    _next: int = 0
     _first_pass: bool = True
 
     def accumulate(
@@ -137,55 +139,33 @@ class FeatureStream:
         return found.inner
 
     def _accumulate_here(self, batches: Iterable[Batch], begin: Callable[..., MappedRows]) -> MappedRows:
-        blocks = _Blocks(self.mapping(), self._block)
+        mapping, self._next = self.mapping(), 0
 
         def rows_from(n: int) -> Iterator[Any]:
-            blocks.index = n
+            self._next = n
             if self._n_batches is not None and self._n_batches == len(self._kept):
                 return repeat((None, None, None), self._n_batches - n)
             return islice(iter(batches), n, None)
 
-        rows = begin(0, blocks, self.advance)
+        rows = begin(0, partial(self._block, mapping), self.advance)
         if isinstance(batches, CheckpointedRows):
             rows = batches.accumulate_from(rows_from, rows)
         else:
             for batch in rows_from(0):
                 rows.update(*batch)
         # A pass that a checkpoint has already stored reads no batch.
-        self._n_batches = blocks.index or self._n_batches
+        self._n_batches = self._next or self._n_batches
         return rows
 
-    def _block(self, index: int, mapping: Mapping, batch: Batch) -> WeightedBlock:
-        """Return the features of the batch with this index, kept or computed again."""
-        block = self._kept_block(index, mapping, batch)
-        self.advance(block[0].shape[0])
-        return block
-
-    def _kept_block(self, index: int, mapping: Mapping, batch: Batch) -> WeightedBlock:
-        if index in self._kept:
-            return self._kept[index]
-        block, targets, weights = mapping(*batch)
+    def _block(self, mapping: Mapping, *batch: Any) -> WeightedBlock:
+        """Return the features of the next batch, kept or computed again."""
+        index, self._next = self._next, self._next + 1
+        block, targets, weights = self._kept[index] if index in self._kept else mapping(*batch)
+        self.advance(block.shape[0])
         size = block.shape[0] * block.shape[1] * block.dtype.itemsize
-        if size <= self.memory:
+        if index not in self._kept and size <= self.memory:
             self.memory -= size
             # The block is copied, because the features of the next batch overwrite the buffer.
             block = block.rows(np.arange(block.shape[0]))
             self._kept[index] = block, targets, weights
         return block, targets, weights
-
-
-class _Blocks:
-    """A mapping that counts the batches it is called with.
-
-    Attributes
-    ----------
-    index : int
-        Index of the next batch.
-    """
-
-    def __init__(self, mapping: Mapping, block: Callable[[int, Mapping, Batch], WeightedBlock]):
-        self._mapping, self._block, self.index = mapping, block, 0
-
-    def __call__(self, rows: Array, targets: Any, weights: np.ndarray | None) -> WeightedBlock:
-        self.index += 1
-        return self._block(self.index - 1, self._mapping, (rows, targets, weights))

@@ -169,17 +169,13 @@ class Reservoir(KeptRows):
         return keys
 
     def _least(self, ranks: np.ndarray, X: Array) -> np.ndarray:
-        capacity = self._capacity(X)
+        # The number of rows to keep depends only on the bytes of a row.
+        capacity = CAPACITY if self.most_rows is None else self.most_rows
+        if not sparse.issparse(X):
+            capacity = sample_rows(capacity, X.shape[1] * ops_for(X).dtype.itemsize, self.most_bytes)
         if ranks.size <= capacity:
             return np.arange(ranks.size)
         return np.flatnonzero(ranks <= np.partition(ranks, capacity - 1)[capacity - 1])
-
-    def _capacity(self, X: Array) -> int:
-        """Return the number of rows to keep of a stream of batches like `X`; it depends only on the bytes of a row."""
-        most_rows = CAPACITY if self.most_rows is None else self.most_rows
-        if sparse.issparse(X):
-            return most_rows
-        return sample_rows(most_rows, X.shape[1] * ops_for(X).dtype.itemsize, self.most_bytes)
 
 
 def fingerprint(X: Array, y: np.ndarray) -> str:

@@ -1,7 +1,8 @@
-"""The summary of training rows from the first pass: moments, ranges, classes and random samples."""
+"""The summary of training rows from the first pass: moments, ranges, classes, extreme targets and random samples."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
@@ -10,12 +11,138 @@ from scipy import sparse
 
 from phimap.learn.rows.accumulator import Accumulator
 from phimap.learn.rows.batches import require_sample, sample_bytes
-from phimap.learn.rows.column_range import ColumnRange
 from phimap.learn.rows.samples import CAPACITY, Reservoir
-from phimap.learn.rows.scaling import ColumnMoments
-from phimap.learn.rows.target_facts import LARGEST_TARGET, ExtremeTargets, Labels, largest_target
+from phimap.learn.rows.scaling import ColumnMoments, ColumnRange
+from phimap.learn.weights import check_mean_weight
 from phimap.ops import Array, ops_for
-from phimap.records import Record, of_floats, of_number
+from phimap.records import Record, of_entries, of_floats, of_indices, of_number
+
+# Largest size of a target. The sum of squares of larger targets could overflow.
+LARGEST_TARGET = 1e150
+# Least share of the squared deviations at which one row causes a warning, and least number of rows for the warning.
+# Among fewer rows, one row may well have such a share.
+_SHARE, _LEAST_ROWS = 0.9, 20
+
+
+@dataclass
+class Labels(Record):
+    """Distinct labels in ascending order.
+
+    Attributes
+    ----------
+    values : ndarray of shape (k,) or None
+        None before the first batch.
+    weights : ndarray of shape (k,)
+        Total weight of the rows of each label.
+    """
+
+    values: np.ndarray | None = field(default=None, metadata=of_entries("any", "k"))
+    weights: np.ndarray | None = field(default=None, metadata=of_floats("k", least=0))
+
+    @property
+    def size(self) -> int:
+        """Number of distinct labels."""
+        return 0 if self.values is None else self.values.size
+
+    def update(self, labels: Any, weights: np.ndarray | None = None) -> None:
+        """Add labels (r,) of rows with these weights (r,); None stands for ones."""
+        values, index = np.unique(labels, return_inverse=True)
+        self.merge(Labels(values, np.bincount(index.ravel(), weights).astype(np.float64)))
+
+    def expect(self, labels: Any) -> None:
+        """Add labels that may occur in later rows."""
+        values = np.unique(np.asarray(labels))
+        self.merge(Labels(values, np.zeros(values.size)))
+
+    def merge(self, other: Labels) -> None:
+        """Add the labels of another record."""
+        if other.values is None or other.weights is None:
+            return
+        if self.values is None or self.weights is None:
+            self.values, self.weights = other.values, other.weights
+            return
+        if np.array_equal(self.values, other.values):
+            self.weights = self.weights + other.weights
+            return
+        both, weights = np.concatenate([self.values, other.values]), np.concatenate([self.weights, other.weights])
+        self.values, index = np.unique(both, return_inverse=True)
+        self.weights = np.bincount(index.ravel(), weights)
+
+
+class ExtremeTargetWarning(UserWarning):
+    """One row accounts for most of the variance of the targets."""
+
+
+@dataclass
+class ExtremeTargets(Record):
+    """Moments of numeric targets, and the smallest and largest targets with their rows.
+
+    Attributes
+    ----------
+    moments : ColumnMoments
+    n_rows : int
+    values, rows : ndarray of shape (2, t)
+        Values and row numbers of the smallest and of the largest target.
+    """
+
+    moments: ColumnMoments = field(default_factory=ColumnMoments.empty)
+    n_rows: int = field(default=0, metadata=of_number(least=0))
+    values: np.ndarray = field(
+        default_factory=lambda: np.array([[np.inf], [-np.inf]]), metadata=of_floats(2, "t", finite=False)
+    )
+    rows: np.ndarray = field(default_factory=lambda: np.zeros((2, 1), dtype=np.intp), metadata=of_indices(2, "t"))
+
+    def update(self, y: np.ndarray, numbers: np.ndarray | None = None) -> None:
+        """Add numeric targets, (r,) or (r, t), with row numbers `numbers` (r,); None counts rows from 0."""
+        y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        if not len(y):
+            return
+        # Targets whose squares overflow are refused elsewhere.
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.moments.update(y)
+        if numbers is None:
+            numbers = np.arange(self.n_rows, self.n_rows + len(y))
+        places = np.stack([y.argmin(axis=0), y.argmax(axis=0)])
+        self._take(np.take_along_axis(y, places, axis=0), numbers[places])
+        self.n_rows += len(y)
+
+    def merge(self, later: ExtremeTargets) -> None:
+        """Add the targets of the rows that follow, whose row numbers start from 0."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.moments.merge(later.moments)
+        self._take(later.values, later.rows + self.n_rows)
+        self.n_rows += later.n_rows
+
+    def _take(self, values: np.ndarray, rows: np.ndarray) -> None:
+        """Update the smallest and the largest targets by `values` (2, t); earlier rows win ties."""
+        farther = np.stack([values[0] < self.values[0], values[1] > self.values[1]])
+        self.values = np.where(farther, values, self.values)
+        self.rows = np.where(farther, rows, self.rows)
+
+    def message(self, name: str, row_name: Callable[[int], str] = str) -> str | None:
+        """Return a message about a row that has most of the variance of a target; None if there is no such row.
+
+        The message calls the targets `name`, and the row ``row_name(number)``.
+        """
+        if self.n_rows < _LEAST_ROWS:
+            return None
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            shares = np.square(self.values - self.moments.mean) / self.moments.squared_deviations
+        shares = np.where(np.isfinite(shares), shares, 0.0)
+        end, target = np.unravel_index(int(shares.argmax()), shares.shape)
+        if shares[end, target] < _SHARE:
+            return None
+        row = row_name(int(self.rows[end, target]))
+        return (
+            f"{name} is {self.values[end, target]:g} in row {row}, which alone makes "
+            f"{100 * shares[end, target]:.3g} % of the variance. Correct it, or drop the row: the fit follows it."
+        )
+
+
+def largest_target(y: np.ndarray) -> float:
+    """Return the largest absolute value of `y`, computed without a copy of `y`; 0 if `y` is empty."""
+    return max(-float(y.min()), float(y.max())) if y.size else 0.0
+
 
 #: Largest number of distinct numeric targets that may be class labels, while the task is not known.
 MOST_LABELS = 1000
@@ -41,14 +168,12 @@ class RowSummary(Record, Accumulator):
         Whether the square of a target overflows, or a target is NaN. Learners refuse such targets.
     most_labels : int or None
         Largest number of distinct targets up to which `labels` is kept; None keeps any number.
-    moments : ColumnMoments or None
-        Moments of the columns; None before the first batch.
+    moments : ColumnMoments
+        Moments of the columns.
     columns : ColumnRange
         Ranges of the columns; empty for CSR rows.
     n_rows : int
         Rows seen.
-    low, high : ndarray of shape (t,) or None
-        Range of numeric targets.
     budget : int or None
         Largest number of bytes for the samples and the arrays made from them; None sets no limit. Rows for which the
         bytes do not suffice are refused.
@@ -61,11 +186,9 @@ class RowSummary(Record, Accumulator):
     targets_are_numbers: bool = True
     overflows: bool = False
     most_labels: int | None = field(default=None, metadata=of_number(least=0))
-    moments: ColumnMoments | None = None
+    moments: ColumnMoments = field(default_factory=ColumnMoments.empty)
     columns: ColumnRange = field(default_factory=ColumnRange)
     n_rows: int = field(default=0, metadata=of_number(least=0))
-    low: np.ndarray | None = field(default=None, metadata=of_floats("t"))
-    high: np.ndarray | None = field(default=None, metadata=of_floats("t"))
     budget: int | None = field(default=None, metadata=of_number(least=0))
 
     @classmethod
@@ -102,6 +225,11 @@ class RowSummary(Record, Accumulator):
         )
 
     @property
+    def target_range(self) -> np.ndarray | None:
+        """Smallest and largest numeric targets (2, t); None if targets are labels or overflow."""
+        return None if self.overflows or not self.extremes.n_rows else self.extremes.values
+
+    @property
     def map_sample(self) -> Reservoir:
         """The sample of rows for the map and the search."""
         return self.sample if self.wider_sample is None else self.wider_sample
@@ -110,8 +238,6 @@ class RowSummary(Record, Accumulator):
         """Add rows (r, d) with their checked targets, (r,) or (r, t), and weights (r,)."""
         if self.budget is not None and not sparse.issparse(rows):
             require_sample(self.n_rows + rows.shape[0], rows.shape[1] * ops_for(rows).dtype.itemsize, self.budget)
-        if self.moments is None:
-            self.moments = ColumnMoments.empty(rows.shape[1])
         self.moments.update(rows, weights)
         self.columns.update(rows)
         self.sample.update(rows, targets, weights)
@@ -122,10 +248,8 @@ class RowSummary(Record, Accumulator):
         self._add_labels(targets, weights)
 
     def merge(self, later: Self) -> None:
-        if later.moments is None:
+        if not later.n_rows:
             return
-        if self.moments is None:
-            self.moments = ColumnMoments.empty(later.moments.mean.size)
         self.moments.merge(later.moments)
         self.columns.merge(later.columns)
         self.sample.join(later.sample)
@@ -138,8 +262,6 @@ class RowSummary(Record, Accumulator):
             self.labels.merge(later.labels)
         else:
             self.labels = None
-        if later.low is not None and later.high is not None:
-            self._widen(later.low, later.high)
         self.extremes.merge(later.extremes)
 
     @property
@@ -150,6 +272,21 @@ class RowSummary(Record, Accumulator):
         for part in fields(state):
             setattr(self, part.name, getattr(state, part.name))
 
+    def require_rows(self) -> None:
+        """Raise unless there are at least two rows, whose mean weight is not too small."""
+        if not self.n_rows:
+            raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
+        if self.n_rows < 2:
+            raise ValueError(
+                f"Found array with n_samples={self.n_rows}, 1 sample: a fit needs at least 2. Give more rows."
+            )
+        check_mean_weight(self.moments.n, self.n_rows)
+
+    def expect(self, classes: Any) -> None:
+        """Add labels that may occur in later rows; `classes` may be None."""
+        if classes is not None and self.labels is not None:
+            self.labels.expect(classes)
+
     def for_targets(self, *, labels: bool) -> RowSummary | None:
         """Return the summary for targets that are labels, or for numbers; None if the targets are not of this kind.
 
@@ -159,21 +296,15 @@ class RowSummary(Record, Accumulator):
         if self.most_labels is None:
             return self
         if labels:
-            kept = {
-                "low": None,
-                "high": None,
-                "extremes": ExtremeTargets(),
-                "targets_are_numbers": False,
-                "most_labels": None,
-            }
+            kept = {"extremes": ExtremeTargets(), "targets_are_numbers": False, "most_labels": None}
             return None if self.labels is None or self.overflows else replace(self, **kept)
         if not self.targets_are_numbers or self.overflows:
             return None
         samples = {name: _with_numbers(getattr(self, name)) for name in ("sample", "wider_sample")}
         return replace(self, labels=None, most_labels=None, **samples)
 
-    def _add_numbers(self, targets: np.ndarray) -> None:
-        """Add the range and the extremes of targets, if all targets so far are numbers."""
+    def _add_numbers(self, targets: Any) -> None:
+        """Add the extremes of targets, if all targets so far are numbers."""
         if not self.targets_are_numbers:
             return
         if self.most_labels is not None:
@@ -181,11 +312,10 @@ class RowSummary(Record, Accumulator):
                 self.targets_are_numbers = False
                 return
             if not largest_target(targets) <= LARGEST_TARGET:
-                self.overflows, self.low, self.high = True, None, None
+                self.overflows = True
             if self.overflows:
                 return
             targets = targets.astype(np.float64)
-        self._widen(*(np.atleast_1d(end(targets, axis=0)) for end in (np.min, np.max)))
         self.extremes.update(targets)
 
     def _add_labels(self, targets: Any, weights: np.ndarray | None) -> None:
@@ -194,11 +324,6 @@ class RowSummary(Record, Accumulator):
             self.labels.update(targets, weights)
             if self.most_labels is not None and self.labels.size > self.most_labels:
                 self.labels = None
-
-    def _widen(self, low: np.ndarray, high: np.ndarray) -> None:
-        """Extend the range of the targets to include `low` and `high` (t,)."""
-        self.low = low if self.low is None else np.minimum(self.low, low)
-        self.high = high if self.high is None else np.maximum(self.high, high)
 
 
 def _with_numbers(sample: Reservoir | None) -> Reservoir | None:

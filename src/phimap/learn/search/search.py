@@ -255,7 +255,7 @@ def _learned_roots(
 def _improved(
     candidate: KernelCandidate, others: Sequence[KernelCandidate], rung: Rung, effort: Effort
 ) -> KernelCandidate:
-    """Return the candidate with a refined metric, another width or a sibling's kernel, unless it is far from the best."""
+    """Return the candidate with another width, metric or sibling, unless its error is far from the least."""
     if candidate.error > _NEAR * least_error(others).error:
         return candidate
     candidate = rung.climb([candidate])

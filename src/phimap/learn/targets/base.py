@@ -1,18 +1,164 @@
-"""The interface of targets."""
+"""The interface of targets, and the units and the clipping of numeric ones."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from phimap.learn.targets.units import TargetUnits
-from phimap.records import Record
+from phimap.records import Record, of_floats, of_number
 
 if TYPE_CHECKING:
     from phimap.learn.rows.summary import RowSummary
     from phimap.learn.solver import LinearSolution
+
+Solution = TypeVar("Solution", bound=Any)
+
+# Largest distance of the middle of a range from 0, in half-widths, without a shift. At this distance, ten of the 24
+# bits of float32 are lost.
+_FAR = 2.0**10
+# Largest exponent without scaling. Sums of products of float32 features with targets between 2^-64 and 2^64 neither
+# overflow nor underflow.
+_WIDE = 64
+# Largest target of later rows, in the units of the first rows, whose products with features fit float32.
+_MOST = 2.0**80
+# Median absolute deviation of the standard normal distribution.
+_MEDIAN_DEVIATION = 0.6745
+
+
+@dataclass(frozen=True)
+class TargetUnits(Record):
+    """``(y - shift) / 2^exponent``: the units in which the solver receives targets.
+
+    Shift and exponent are nearly always 0. There is a shift if the range of the targets is narrow compared with its
+    distance from 0, and an exponent if targets lie outside ``2^-64`` to ``2^64``.
+
+    Attributes
+    ----------
+    shift : ndarray of shape (t,)
+        The middle of the range if its distance from 0 exceeds 1,024 times the half-width, so that float32 does not
+        resolve y; else 0.
+    exponent : int
+        Exponent for all targets; scaling by a power of two is exact.
+    """
+
+    shift: np.ndarray = field(metadata=of_floats("t"))
+    exponent: int = field(metadata=of_number(least=-2048, most=2048))
+
+    @classmethod
+    def of_range(cls, low: np.ndarray, high: np.ndarray) -> TargetUnits:
+        """Return the units for targets between `low` and `high` (t,)."""
+        middle, half = low / 2 + high / 2, high / 2 - low / 2
+        shift = np.where(np.abs(middle) > _FAR * half, middle, 0.0)
+        largest = np.maximum(np.abs(low - shift), np.abs(high - shift)).max()
+        exponent = int(np.frexp(largest)[1]) if largest > 0 else 0
+        return cls(shift, exponent if abs(exponent) > _WIDE else 0)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the units leave targets unchanged."""
+        return self.exponent == 0 and not self.shift.any()
+
+    def apply(self, y: np.ndarray) -> np.ndarray:
+        """Convert targets (r, t) to these units."""
+        return check_range(np.ldexp(y - self.shift, -self.exponent))
+
+    def apply_to(self, solution: Solution) -> Solution:
+        """Convert a linear model of the targets to these units; its `scores` are not converted."""
+        coef, intercept = solution.coef, solution.intercept - self.shift
+        return replace(solution, coef=np.ldexp(coef, -self.exponent), intercept=np.ldexp(intercept, -self.exponent))
+
+    def restore(self, solution: Solution) -> Solution:
+        """Convert a linear model in these units to a linear model of the targets."""
+        coef, intercept = (np.ldexp(part, self.exponent) for part in (solution.coef, solution.intercept))
+        # `scores` are squared errors in these units, unless a scale is given: then errors were divided by the scale.
+        scores, scale = solution.scores, solution.scale
+        if scale is None:
+            scores = np.ldexp(scores, 2 * self.exponent)
+        else:
+            scale = np.ldexp(scale, self.exponent)
+        held_out = solution.held_out
+        if held_out is not None:
+            predictions, targets = (
+                np.ldexp(part, self.exponent) + self.shift for part in (held_out.predictions, held_out.targets)
+            )
+            held_out = replace(held_out, predictions=predictions, targets=targets)
+        return replace(
+            solution,
+            coef=coef,
+            intercept=intercept + self.shift,
+            centre=np.ldexp(solution.centre, self.exponent) + self.shift,
+            scores=scores,
+            held_out=held_out,
+            scale=scale,
+        )
+
+
+def check_range(y: np.ndarray) -> np.ndarray:
+    """Return targets (r, t) in the units of the first rows; raise if they are far larger than the first targets."""
+    if y.size and not (largest := np.abs(y).max()) <= _MOST:
+        raise ValueError(
+            f"`y` must be of the order of the first rows' targets, got {largest:.3g} times their unit. "
+            "Fit on all rows at once, or rescale y."
+        )
+    return y
+
+
+def refuse_labels(y: Any, cause: Exception | None) -> None:
+    """Raise an error that names the first target that is text or a time, if there is one."""
+    for row, target in enumerate(np.asarray(y, dtype=object).ravel()):
+        if isinstance(target, str | bytes | date):
+            raise ValueError(
+                f"`y` must hold numbers, got {str(target)!r} at row {row}. Convert it, or use KernelClassifier for "
+                "labels."
+            ) from cause
+
+
+@dataclass(frozen=True)
+class RobustTargets(Record):
+    """Median and robust standard deviation of targets.
+
+    Attributes
+    ----------
+    centre, spread : ndarray of shape (t,)
+        The spread is the median absolute deviation over 0.6745. If at least half of the rows equal the median, only the
+        other rows count. If all rows equal the median, the spread is 1.
+    """
+
+    centre: np.ndarray = field(metadata=of_floats("t"))
+    spread: np.ndarray = field(metadata=of_floats("t"))
+
+    @classmethod
+    def of_sample(cls, y: np.ndarray, weights: np.ndarray | None = None) -> RobustTargets:
+        """Return the record for targets (r,) or (r, t) of random rows, with weights (r,)."""
+        Y = y.reshape(len(y), -1)
+        counted = np.ones(len(Y)) if weights is None else weights
+        centre = np.array([_median(column, counted) for column in Y.T])
+        spread = np.array([_spread(column, counted) for column in np.abs(Y - centre).T])
+        return cls(centre, spread)
+
+    def clipped(self, y: np.ndarray, most: float) -> np.ndarray:
+        """Return targets (t,) or (r, t), clipped at `most` spreads from the centre."""
+        return np.clip(y, self.centre - most * self.spread, self.centre + most * self.spread)
+
+
+def _spread(deviations: np.ndarray, weights: np.ndarray) -> float:
+    """Return the robust standard deviation of targets, from their distances (r,) to the median."""
+    found = _median(deviations, weights)
+    others = deviations > 0
+    if found == 0 and others.any():
+        found = _median(deviations[others], weights[others])
+    return found / _MEDIAN_DEVIATION or 1.0
+
+
+def _median(values: np.ndarray, weights: np.ndarray) -> float:
+    """Return the weighted median: the smallest value at which the cumulative weight reaches half of the total."""
+    order = np.argsort(values, kind="stable")
+    sums = np.cumsum(weights[order])
+    return float(values[order[np.searchsorted(sums, 0.5 * sums[-1])]])
 
 
 class Targets(Record, ABC):
@@ -64,6 +210,9 @@ class Targets(Record, ABC):
     @abstractmethod
     def same(self, other: Targets) -> bool:
         """Whether the other targets are encoded in the same way."""
+
+    def check_announced(self, classes: Any) -> None:
+        """Raise if a later call of `partial_fit` gives other `classes` than the first call."""
 
     def restore(self, solution: LinearSolution) -> LinearSolution:
         """Convert a linear model of encoded targets to one of the targets themselves."""

@@ -124,7 +124,6 @@ class Classes(Targets):
         )
 
     def check_announced(self, classes: Any) -> None:
-        """Raise if a later call of `partial_fit` gives other `classes` than the first call."""
         if classes is not None and not np.array_equal(np.unique(classes), self.known):
             raise ValueError(
                 f"`classes` must be those of the first call, {self.known.tolist()}, got {list(classes)}. "

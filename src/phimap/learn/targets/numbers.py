@@ -12,9 +12,8 @@ from sklearn.utils.validation import check_array
 
 from phimap._validation import check_finite
 from phimap._warnings import caller_level
-from phimap.learn.rows.target_facts import LARGEST_TARGET, ExtremeTargetWarning, largest_target
-from phimap.learn.targets.base import Targets
-from phimap.learn.targets.units import RobustTargets, TargetUnits, check_range, refuse_labels
+from phimap.learn.rows.summary import LARGEST_TARGET, ExtremeTargetWarning, largest_target
+from phimap.learn.targets.base import RobustTargets, Targets, TargetUnits, check_range, refuse_labels
 from phimap.records import equal_records, of_number
 
 if TYPE_CHECKING:
@@ -57,9 +56,8 @@ class Numbers(Targets):
         return cls(1 if checked.ndim == 1 else checked.shape[1], checked.ndim == 1)
 
     def learned(self, summary: RowSummary, *, loss: str, class_weight: Any) -> Self:
-        low, high = summary.low, summary.high
-        assert low is not None
-        assert high is not None
+        assert summary.target_range is not None
+        low, high = summary.target_range
         clip = None
         if loss == "huber":
             clip = RobustTargets.of_sample(summary.sample.y, summary.sample.weights)
