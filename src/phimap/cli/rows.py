@@ -21,7 +21,7 @@ from phimap.io.prefetch import read_ahead
 from phimap.io.source import check_file
 from phimap.learn.rows.batches import rows_within
 from phimap.tables import TableEncoder
-from phimap.tables.bad_cell import BadCell
+from phimap.tables.encoding import BadCell
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def _tensor_column(column: Any) -> Any:
         return pa.array(column.to_numpy(zero_copy_only=False).astype(np.float32))
     if is_text(column.type):
         # Imported here because `phimap.tables` loads scikit-learn, which most readers do not need.
-        from phimap.tables.parsing import numbers_in
+        from phimap.tables.cells import numbers_in
 
         return pa.array(numbers_in(column, "."), from_pandas=True)
     return column

@@ -36,7 +36,7 @@ class Format:
 #: The format of arrays, which are read as rows, not as columns with names and types.
 ARRAYS = Format("arrays", (".npy", ".npz"), "npy:ArrayTable")
 FORMATS = (
-    Format("text tables", (".csv", ".tsv", ".tab", ".txt", ".dat", ".data"), "text_columns:TextColumns", is_text=True),
+    Format("text tables", (".csv", ".tsv", ".tab", ".txt", ".dat", ".data"), "csv_file:TextColumns", is_text=True),
     ARRAYS,
     Format("Parquet files", (".parquet",), "parquet:ParquetColumns"),
     Format("Arrow files", (".feather", ".arrow"), "ipc:ArrowColumns"),

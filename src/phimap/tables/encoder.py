@@ -16,8 +16,8 @@ from phimap._dask import blocks_of, by_blocks, chained, is_dask
 from phimap._validation import check_choice, check_integer
 from phimap.tables.columns import EncodedColumns
 from phimap.tables.frames import cells_of, check_frame, is_frame, n_rows_of, slices
-from phimap.tables.levels import training_folds
 from phimap.tables.table_pass import PassOptions, TablePass, checked_types, found_in
+from phimap.tables.tallies import training_folds
 
 
 class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
