@@ -135,7 +135,6 @@ def test_source_files_import_what_their_rooms_may():
         "arrow",
         "batching",
         "column_file",
-        "column_table",
         "csv_file",
         "frame",
         "ipc",

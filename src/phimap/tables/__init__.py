@@ -8,8 +8,7 @@
 - ``table_pass``, ``encoder``: the pass over all columns, and the transformer. Start with ``encoder``.
 """
 
-from phimap.tables.columns import ColumnSummary
 from phimap.tables.encoder import TableEncoder
-from phimap.tables.encoding import EncodedColumn
+from phimap.tables.encoding import ColumnSummary, EncodedColumn
 
 __all__ = ["ColumnSummary", "EncodedColumn", "TableEncoder"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -115,3 +115,13 @@ class EncodedColumn(Record):
         if self.encoding is None:
             return []
         return [f"{self.name}{name}" for name in self.encoding.names()]
+
+
+class ColumnSummary(NamedTuple):
+    """A readable summary of how a column is encoded."""
+
+    name: str
+    kind: str
+    n_columns: int
+    n_missing: int
+    note: str
