@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from phimap._dask import on_cluster
+from phimap._options import flag
 from phimap._progress import Stages, Watched
 from phimap.cli.checkpoint import checkpoint_of, data_facts
 from phimap.cli.describe import some
@@ -191,8 +192,7 @@ def _check(options: FitOptions) -> None:
     for name in sorted({name for _, names in _NETWORKS.values() for name in names}):
         if getattr(options, name) is not None and name not in shaping:
             kernels = ", ".join(kernel for kernel, (_, names) in _NETWORKS.items() if name in names)
-            option = f"--{name.replace('_', '-')}"
-            raise ValueError(f"{option} applies to {kernels}, got it with --kernel {options.kernel}. Leave it out.")
+            raise ValueError(f"{flag(name)} applies to {kernels}, got it with --kernel {options.kernel}. Leave it out.")
     if options.depth is not None and options.depth < 1:
         raise ValueError(f"--depth must be at least 1, got {options.depth}.")
     if not 0 <= options.holdout < 1:

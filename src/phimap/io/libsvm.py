@@ -58,8 +58,10 @@ class LibsvmColumns(TypedFile):
             for start in range(0, len(y), rows):
                 dense = iter(_columns(X[start : start + rows], places))
                 labels = y[start : start + rows]
-                arrays = [pa.array(labels if name == _LABEL else next(dense)) for name in columns]
-                yield pa.record_batch(arrays, names=list(columns)).cast(schema)
+                cells = (pa.array(labels if name == _LABEL else next(dense)) for name in columns)
+                yield pa.record_batch(
+                    [one.cast(field.type) for one, field in zip(cells, schema, strict=True)], schema=schema
+                )
 
     def _ranges(self) -> Iterator[tuple[Any, np.ndarray]]:
         """Yield the rows (CSR) and labels of each range of the file; columns are counted from 0."""
