@@ -92,8 +92,9 @@ class TypedFile(ColumnFile):
 
     def __init__(self, where: str, schema: pa.Schema, n_rows: int | None, hidden: Sequence[str] = ()) -> None:
         # The columns in which pandas stored its row index are hidden.
-        described = schema.pandas_metadata or {}
-        index = [name for name in described.get("index_columns", ()) if name in schema.names]
+        with explained_damage(where, self.kind):
+            described = schema.pandas_metadata or {}
+            index = [name for name in described.get("index_columns", ()) if name in schema.names]
         super().__init__(where, schema, n_rows, (*index, *hidden))
 
     def settle(self, columns: Sequence[str], target: str | None) -> pa.Schema:
