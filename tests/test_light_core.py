@@ -131,10 +131,10 @@ def test_source_files_import_what_their_rooms_may():
     peers = {"bench/tabular/methods.py": ("xrfm",), "comparison/methods.py": ("lightgbm",)}
     peers |= {"comparison/rows.py": ("pyarrow",), "io/trial.py": ("pyarrow",), "advice/machine.py": ("pyarrow",)}
     io = (
+        "archive",
         "arrow",
         "batching",
         "column_file",
-        "column_table",
         "csv_file",
         "frame",
         "ipc",
@@ -142,9 +142,8 @@ def test_source_files_import_what_their_rooms_may():
         "libsvm",
         "parquet",
         "parts",
-        "text_columns",
     )
-    arrow = (*(f"io/{name}.py" for name in io), "tables/cells.py", "tables/parsing.py")
+    arrow = (*(f"io/{name}.py" for name in io), "tables/cells.py")
     images = dict.fromkeys(("io/images.py", "bench/images.py"), ("PIL",))
     readers = dict.fromkeys(arrow, ("pyarrow",)) | images
     others = {}

@@ -36,6 +36,11 @@ class Option:
 Quiet = Annotated[bool, Option("No progress and no summary, only the result lines.", ("--quiet", "-q"))]
 
 
+def flag(name: str) -> str:
+    """The option that sets the field `name`."""
+    return f"--{name.replace('_', '-')}"
+
+
 def words(option: str, text: str) -> list[str]:
     """The names in a comma-separated list."""
     return [word.strip() for word in text.split(",") if word.strip()]

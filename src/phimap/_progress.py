@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Generic, TypeVar
@@ -47,8 +47,7 @@ class Stages:
     def tell(self, text: str) -> None:
         """Write a line between stages if `verbose`."""
         if self.verbose:
-            sys.stderr.write(f"{text}\n")
-            sys.stderr.flush()
+            _write_line(text)
 
     @contextmanager
     def stage(self, name: str, total: int | None = None, unit: str | None = None) -> Iterator[Callable[[int], None]]:
@@ -63,7 +62,7 @@ class Stages:
             Name of a step in the text of the rate, such as ``"rows"``; None shows no rate.
         """
         start = time.perf_counter()
-        with _shown(name, total, unit) if self.verbose else _silence() as advance:
+        with _shown(name, total, unit) if self.verbose else nullcontext(_nothing) as advance:
             yield Advance(advance)
         self.finished.append(Stage(name, time.perf_counter() - start, peak_memory()))
 
@@ -122,11 +121,6 @@ class Advance:
 
 def _nothing(rows: int) -> None:
     pass
-
-
-@contextmanager
-def _silence() -> Iterator[Callable[[int], None]]:
-    yield _nothing
 
 
 def _shown(name: str, total: int | None, unit: str | None) -> AbstractContextManager[Callable[[int], None]]:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import phimap as pm
 from phimap.cli.commands import app
 from phimap.cli.describe import leading_columns
-from phimap.cli.encoded_dependences import encoded_dependences
+from phimap.cli.reporting import encoded_dependences
 from tests.support.learners import GAUSSIAN
 
 

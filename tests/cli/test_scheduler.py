@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 import phimap as pm
-from phimap.cli import distributed
 
 dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
@@ -26,7 +25,7 @@ def here(monkeypatch):
         with dask.config.set(scheduler="synchronous"):
             yield
 
-    monkeypatch.setattr(distributed, "on_cluster", on_cluster)
+    monkeypatch.setattr("phimap.cli.fit.on_cluster", on_cluster)
     return asked
 
 

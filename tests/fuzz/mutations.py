@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phimap.io.encoding import public_classes
-from phimap.io.pipelines import TRANSFORMERS
+from phimap.io.encoding import TRANSFORMERS, public_classes
 from phimap.records import Record
 from tests.fuzz.samples import Sample
 

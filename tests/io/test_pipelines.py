@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 import phimap as pm
-from phimap.io.pipelines import TRANSFORMERS
+from phimap.io.encoding import TRANSFORMERS
 from tests.support.learners import GAUSSIAN
 
 

@@ -12,9 +12,8 @@ import pyarrow as pa
 import pytest
 
 import phimap as pm
-from phimap.tables.cells import Cells
+from phimap.tables.cells import Cells, numbers_in, seconds_in
 from phimap.tables.frames import cells_of, is_frame, is_numbers
-from phimap.tables.parsing import numbers_in, seconds_in
 
 KINDS = {
     "pandas": lambda columns: pd.DataFrame(columns),

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import phimap as pm
 from phimap.tables import frames
-from phimap.tables.bad_cell import BadCell
+from phimap.tables.encoding import BadCell
 from tests.tables.test_encodings import FRAME, N, Y
 
 

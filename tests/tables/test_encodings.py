@@ -8,7 +8,7 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import phimap as pm
-from phimap.tables.levels import training_folds
+from phimap.tables.tallies import training_folds
 
 N = 600
 RNG = np.random.default_rng(3)

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
+from typing import Any
 
 _VARIABLE = "OPENBLAS_CORETYPE"
 _CORE_TYPE = "SkylakeX"
@@ -49,28 +50,29 @@ def choose_core_type(environment: MutableMapping[str, str] = os.environ, process
 
 def blas_libraries() -> list[str]:
     """The BLAS libraries of this process, each with its version and core type."""
-    import scipy.linalg  # noqa: F401 - SciPy may bring a BLAS of its own
-    from threadpoolctl import threadpool_info
-
     names = []
-    for info in threadpool_info():
-        if info["user_api"] == "blas":
-            kernels = f"({info['architecture']} kernels)" if info.get("architecture") else None
-            names.append(" ".join(filter(None, (info["internal_api"], info["version"], kernels))))
+    for info in _loaded():
+        kernels = f"({info['architecture']} kernels)" if info.get("architecture") else None
+        names.append(" ".join(filter(None, (info["internal_api"], info["version"], kernels))))
     return list(dict.fromkeys(names)) or ["not recognised by threadpoolctl"]
 
 
 def faster_products(environment: Mapping[str, str] = os.environ, processor: Path = _PROCESSOR) -> str | None:
     """Advice on making OpenBLAS use AVX-512; None if it already does, or if the processor lacks AVX-512."""
-    import scipy.linalg  # noqa: F401 - SciPy may bring a BLAS of its own
-    from threadpoolctl import threadpool_info
-
-    kernels = {info.get("architecture") or "" for info in threadpool_info() if info["internal_api"] == "openblas"}
+    kernels = {info.get("architecture") or "" for info in _loaded() if info["internal_api"] == "openblas"}
     slower = sorted(name for name in kernels if name and name.lower() not in _WITH_AVX512)
     if not slower or not _vendor_and_avx512(processor)[1]:
         return None
     remedy = f"unset {_VARIABLE}" if _VARIABLE in environment else f"set {_VARIABLE}={_CORE_TYPE}"
     return f"{remedy}: {slower[0]} kernels leave the processor's AVX-512 unused"
+
+
+def _loaded() -> list[dict[str, Any]]:
+    """Descriptions of the BLAS libraries that this process has loaded."""
+    import scipy.linalg  # noqa: F401 - SciPy may bring a BLAS of its own
+    from threadpoolctl import threadpool_info
+
+    return [info for info in threadpool_info() if info["user_api"] == "blas"]
 
 
 def _vendor_and_avx512(processor: Path) -> tuple[str, bool]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
+from phimap._options import flag
 from phimap.cli.errors import complain
 from phimap.cli.first_pass import Overview, mean_and_deviation
 from phimap.cli.options import FitOptions
@@ -50,8 +51,4 @@ def data_facts(table: Rows, overview: Overview) -> dict[str, Any]:
 
 
 def _compared(options: FitOptions) -> Mapping[str, Any]:
-    return {
-        f"--{field.name.replace('_', '-')}": getattr(options, field.name)
-        for field in fields(options)
-        if field.name not in _FREE
-    }
+    return {flag(field.name): getattr(options, field.name) for field in fields(options) if field.name not in _FREE}

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from phimap._options import Option
+from phimap._options import Option, flag
 from phimap.bench.options import BenchOptions
 from phimap.cli.errors import OneLineGroup, one_line_errors
 from phimap.cli.options import CompareOptions, FitOptions, InfoOptions, PlanOptions, PredictOptions
@@ -74,7 +74,7 @@ def _parameter(field: Field, kind: Any, option: Option) -> Parameter:
     if option.read is not None:
         kind = str | None if field.default is None else str
     # Without explicit names typer would add an option --no-..., which would only restate the default.
-    names = option.names or ((_flag(field.name),) if kind is bool else ())
+    names = option.names or ((flag(field.name),) if kind is bool else ())
     completes = (lambda: list(option.words)) if option.words else None
     shown = (
         typer.Argument(help=option.help, autocompletion=completes)
@@ -89,11 +89,7 @@ def _read(name: str, option: Option, value: Any) -> Any:
     """Convert typed text to the value of a field."""
     if option.read is None or value is None:
         return value
-    return option.read(option.names[0] if option.names else _flag(name), value)
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+    return option.read(option.names[0] if option.names else flag(name), value)
 
 
 for _name, (_kind, _text) in COMMANDS.items():

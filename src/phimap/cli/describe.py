@@ -9,6 +9,7 @@ import numpy as np
 
 from phimap._number_text import number_text
 from phimap.io import Rows
+from phimap.io.images import times
 
 #: Largest number of items of a list that are shown.
 LISTED = 12
@@ -100,11 +101,6 @@ def inputs_text(table: Rows) -> str:
     if table.is_image:
         return f"images of {times(table.sample_shape)}"
     return f"{table.n_features:,} columns"
-
-
-def times(shape: Sequence[int]) -> str:
-    """A shape as text, such as ``"32 x 32 x 3"``."""
-    return " x ".join(map(str, shape))
 
 
 def some(items: Sequence[Any]) -> str:

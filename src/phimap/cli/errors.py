@@ -14,6 +14,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from phimap._options import flag
 from phimap.cli.options import CompareOptions, FitOptions
 from phimap.cli.signals import STOPPED, Stopped, terminable
 
@@ -103,7 +104,7 @@ def _as_option(found: re.Match[str]) -> str:
     name = found[1] or found[2]
     if name not in _NAMES:
         return found[0]
-    option = f"--{_OTHER_NAMES.get(name, name).replace('_', '-')}"
+    option = flag(_OTHER_NAMES.get(name, name))
     return option if found[3] in (None, "...") else f"{option} {found[3]}"
 
 

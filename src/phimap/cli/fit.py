@@ -6,7 +6,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from phimap._dask import on_cluster
+from phimap._options import flag
 from phimap._progress import Stages, Watched
 from phimap.cli.checkpoint import checkpoint_of, data_facts
 from phimap.cli.describe import some
-from phimap.cli.distributed import check_scheduler, fit_on_workers
 from phimap.cli.errors import complain
 from phimap.cli.first_pass import coarse_columns, constant_columns, first_pass
 from phimap.cli.held_out import score
@@ -26,7 +27,7 @@ from phimap.cli.output import write
 from phimap.cli.outputs import Output, check_distinct, check_replaceable, check_writable, is_page, write_all, write_text
 from phimap.cli.result import Result, facts, print_summary
 from phimap.cli.rows import SplitRows, note_reading, open_selected, rows_read
-from phimap.cli.standard_input import in_words, readable
+from phimap.cli.standard_input import MARK, in_words, readable
 from phimap.cli.task import choose_task
 from phimap.config import config, stated_budget
 from phimap.io import read_through
@@ -49,6 +50,9 @@ _NETWORKS = {"ntk": (NTK, ("depth",)), "nngp": (NNGP, ("depth",)), "cntk": (CNTK
 _SELECTED = ("target", "columns", "types", "strict", "dtype", "size", "channels")
 # Held-out rows stay in memory if they take at most a quarter of the memory that the solver and the batches leave.
 _SHARE_KEPT = 4
+# Number of parts of a file. A worker reads the file from the beginning to the end of its part, so with more parts the
+# file is read more often. Each part is a whole number of batches. Sums do not depend on the number of workers.
+_PARTS = 8
 
 
 def run(options: FitOptions) -> None:
@@ -128,7 +132,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExtremeTargetWarning)
         if options.scheduler is not None:
-            fit_on_workers(learner, training, overview.n_train, options.scheduler, names)
+            _fit_on_workers(learner, training, overview.n_train, options.scheduler, names)
         else:
             learner.fit_batches(
                 training,
@@ -155,6 +159,18 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     return Result(options, table, overview, task, why, learner, scores, finished, time.perf_counter() - start)
 
 
+def _fit_on_workers(
+    model: Any, split: SplitRows, n_rows: int, address: str, feature_names: Sequence[str] | None
+) -> None:
+    """Fit a learner on the `n_rows` training rows of `split`, in parts that workers read."""
+    n_batches = -(-n_rows // split.batch_rows)
+    each = -(-n_batches // _PARTS)
+    parts = [(start, min(start + each, n_batches)) for start in range(0, n_batches, each)]
+    first_rows = [start * split.batch_rows for start, _ in parts]
+    with on_cluster(address):
+        model.fit_parts(parts, first_rows, split.between, split.encoder, feature_names=feature_names)
+
+
 def _outputs(result: Result, stages: Stages) -> Iterator[Output]:
     """Yield the files to write. The report is rendered only after the model has been written."""
     options = result.options
@@ -176,8 +192,7 @@ def _check(options: FitOptions) -> None:
     for name in sorted({name for _, names in _NETWORKS.values() for name in names}):
         if getattr(options, name) is not None and name not in shaping:
             kernels = ", ".join(kernel for kernel, (_, names) in _NETWORKS.items() if name in names)
-            option = f"--{name.replace('_', '-')}"
-            raise ValueError(f"{option} applies to {kernels}, got it with --kernel {options.kernel}. Leave it out.")
+            raise ValueError(f"{flag(name)} applies to {kernels}, got it with --kernel {options.kernel}. Leave it out.")
     if options.depth is not None and options.depth < 1:
         raise ValueError(f"--depth must be at least 1, got {options.depth}.")
     if not 0 <= options.holdout < 1:
@@ -189,7 +204,12 @@ def _check(options: FitOptions) -> None:
     for option, value in (("--alpha", options.alpha), ("--length-scale", options.length_scale)):
         if not isinstance(value, str) and not (np.isfinite(value) and value > 0):
             raise ValueError(f"{option} must be a positive number or auto, got {value:g}.")
-    check_scheduler(options)
+    if options.scheduler is not None and options.checkpoint is not None:
+        raise ValueError(
+            "--checkpoint works without --scheduler, got both. Leave one out: workers that die are replaced."
+        )
+    if options.scheduler is not None and options.data == MARK:
+        raise ValueError("--scheduler needs a file that the workers can read, got standard input. Store it first.")
     check_distinct(options.model, options.report)
     check_writable("--model", options.model, [options.data])
     check_writable("--report", options.report, [options.data])

@@ -15,11 +15,12 @@ from phimap._number_text import number_text
 from phimap.advice.speed import measure_speed
 from phimap.cli.blas import blas_libraries, faster_products
 from phimap.cli.compilation import compile_loops
-from phimap.cli.describe import kernel_text, search_facts, some, task_of, times
+from phimap.cli.describe import kernel_text, search_facts, some, task_of
 from phimap.cli.encoded import column_texts
 from phimap.cli.options import InfoOptions
 from phimap.cli.output import Fact, write
 from phimap.config import memory_budget, size_text, thread_count
+from phimap.io.images import times
 from phimap.io.model import load
 from phimap.ops.compiled.jit import Kept, kept
 

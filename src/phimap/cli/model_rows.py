@@ -7,11 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from phimap.cli.describe import inputs_text, times
+from phimap.cli.describe import inputs_text
 from phimap.cli.rows import in_terms_of, rows_read
 from phimap.io import BadRows, DataError, Rows, open_frame, open_table
 from phimap.io.batching import Block
-from phimap.io.folders import is_image_folder
+from phimap.io.formats import is_image_folder
+from phimap.io.images import times
 from phimap.tables import EncodedColumn, TableEncoder
 
 

@@ -84,6 +84,13 @@ Jobs = Annotated[int | None, Option("Threads; changes no bit of the result. Defa
 Json = Annotated[bool, Option("Print the results as one JSON object.")]
 
 
+Holdout = Annotated[float, Option("Share of the rows held out for the score; 0 for none.")]
+Precision = Annotated[Literal["float32", "float64"], Option("Precision of the features.")]
+Report = Annotated[Path | None, Option("File for an HTML report.")]
+# Names of kernels that shell completion offers.
+_KERNELS = ("auto", "gaussian", "laplacian", "matern", "arccosine", "polynomial", "nngp", "ntk", "cntk")
+
+
 @dataclass(frozen=True)
 class FitOptions:
     """The options of ``phimap fit``."""
@@ -97,18 +104,7 @@ class FitOptions:
         Option(
             "auto (by held-out error), gaussian, laplacian, matern, arccosine, polynomial, nngp, ntk, cntk or "
             "spectral-mixture.",
-            words=(
-                "auto",
-                "gaussian",
-                "laplacian",
-                "matern",
-                "arccosine",
-                "polynomial",
-                "nngp",
-                "ntk",
-                "cntk",
-                "spectral-mixture",
-            ),
+            words=(*_KERNELS, "spectral-mixture"),
         ),
     ] = "auto"
     metric: Annotated[
@@ -150,7 +146,7 @@ class FitOptions:
         ),
     ] = "auto"
     task: Task = "auto"
-    holdout: Annotated[float, Option("Share of the rows held out for the score; 0 for none.")] = 0.1
+    holdout: Holdout = 0.1
     seed: Annotated[int, Option("Seed of the split and of all random draws.")] = 0
     standardize: Annotated[
         Literal["auto", "columns", "global", "none"],
@@ -168,7 +164,7 @@ class FitOptions:
         int | None, Option("1 (grey) or 3 (RGB) for the images of a folder. Default: as the first image.")
     ] = None
     model: Annotated[Path | None, Option("File for the fitted model.")] = None
-    report: Annotated[Path | None, Option("File for an HTML report.")] = None
+    report: Report = None
     checkpoint: Annotated[
         Path | None,
         Option("Folder for checkpoints: after a stop or a crash the same command resumes from there."),
@@ -183,7 +179,7 @@ class FitOptions:
         Option("Fit on the workers of a Dask scheduler, such as tcp://host:8786, which see the file; or local ones."),
     ] = None
     device: Annotated[str, Option("auto, cpu or cuda.")] = "auto"
-    dtype: Annotated[Literal["float32", "float64"], Option("Precision of the features.")] = "float32"
+    dtype: Precision = "float32"
     statistics: Annotated[bool, Option("Keep the sums in the model file, so that training can go on.")] = False
     json: Json = False
     force: Annotated[bool, Option("Let --model and --report replace a file that is no model or report.")] = False
@@ -255,7 +251,7 @@ class CompareOptions:
     drop: Drop = None
     types: Types = None
     strict: Strict = False
-    report: Annotated[Path | None, Option("File for an HTML report.")] = None
+    report: Report = None
     force: Annotated[bool, Option("Let --report replace a file of any kind.")] = False
     json: Json = False
     memory: Memory = None
@@ -287,13 +283,13 @@ class PlanOptions:
         str,
         Option(
             "As in phimap fit; auto searches.",
-            words=("auto", "gaussian", "laplacian", "matern", "arccosine", "polynomial", "nngp", "ntk", "cntk"),
+            words=_KERNELS,
         ),
     ] = "auto"
     solver: Annotated[Literal["auto", "cholesky", "cg"], Option("auto: as phimap fit takes it.")] = "auto"
     workers: Annotated[int, Option("Processes on one machine or many.")] = 1
-    holdout: Annotated[float, Option("Share of the rows held out for the score; 0 for none.")] = 0.1
-    dtype: Annotated[Literal["float32", "float64"], Option("Precision of the features.")] = "float32"
+    holdout: Holdout = 0.1
+    dtype: Precision = "float32"
     machine: Annotated[
         Literal["measured", "reference"],
         Option("Constants of this machine, measured in some seconds, or of the documentation's."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import replace
 
 from rich.console import Console
 from rich.table import Table as Grid
@@ -12,7 +12,7 @@ from phimap._progress import Stages
 from phimap.advice import Cost, cost, measure_machine
 from phimap.cli.options import PlanOptions
 from phimap.cli.output import write_json
-from phimap.cli.table_size import table_size
+from phimap.cli.table_size import TableSize, table_size
 from phimap.config import size_text, stated_budget, thread_count
 from phimap.io import DataError
 from phimap.learn.search.kernel import OTHERS, STATIONARY, kernel_name
@@ -20,18 +20,6 @@ from phimap.theory import REFERENCE
 
 # For kernels without Fourier features, the names of their maps in the cost model.
 _KINDS = {"ntk": "ntk", "nngp": "ntk", "cntk": "ntk"}
-
-
-@dataclass(frozen=True)
-class _Sizes:
-    """The numbers of rows, columns and outputs to plan for, the file format, and notes on these numbers."""
-
-    n_rows: int
-    n_columns: int
-    n_outputs: int
-    file_format: str
-    estimated: bool
-    notes: tuple[str, ...]
 
 
 def run(options: PlanOptions) -> None:
@@ -51,12 +39,12 @@ def run(options: PlanOptions) -> None:
         _show(found, sizes, budget, fits)
 
 
-def _sizes(options: PlanOptions) -> _Sizes:
+def _sizes(options: PlanOptions) -> TableSize:
     """The sizes of the table. Sizes given as options replace those of the file."""
     if options.data is None:
         if options.rows is None or options.columns is None:
             raise ValueError("a plan needs a table, or both --rows and --columns. Name a file, or give them.")
-        return _Sizes(options.rows, options.columns, options.targets or 1, options.format, False, ())
+        return TableSize(options.rows, options.columns, options.targets or 1, options.format)
     if options.data == "-":
         raise DataError("standard input has no size before it is read. Give --rows and --columns.")
     found = table_size(options.data, options.target, options.task)
@@ -68,17 +56,17 @@ def _sizes(options: PlanOptions) -> _Sizes:
         ),
         "one column is taken for the target; name it with --target": options.target is None,
     }
-    return _Sizes(
-        options.rows or found.n_rows,
-        options.columns or found.n_columns,
-        options.targets or found.n_outputs,
-        found.file_format,
-        estimated,
-        tuple(note for note, holds in notes.items() if holds),
+    return replace(
+        found,
+        n_rows=options.rows or found.n_rows,
+        n_columns=options.columns or found.n_columns,
+        n_outputs=options.targets or found.n_outputs,
+        estimated=estimated,
+        notes=tuple(note for note, holds in notes.items() if holds),
     )
 
 
-def _cost(options: PlanOptions, kernel: str, sizes: _Sizes, budget: int) -> Cost:
+def _cost(options: PlanOptions, kernel: str, sizes: TableSize, budget: int) -> Cost:
     """Predict the cost on this machine, or on the reference machine of the documentation."""
     if options.machine == "reference":
         machine = REFERENCE
@@ -104,7 +92,7 @@ def _cost(options: PlanOptions, kernel: str, sizes: _Sizes, budget: int) -> Cost
     )
 
 
-def _show(found: Cost, sizes: _Sizes, budget: int, fits: bool) -> None:
+def _show(found: Cost, sizes: TableSize, budget: int, fits: bool) -> None:
     """Print a table of the stages, and the totals, on standard output."""
     console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
     grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")

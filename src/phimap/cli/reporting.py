@@ -5,8 +5,10 @@ from __future__ import annotations
 import platform
 import shlex
 import sys
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +25,6 @@ from phimap.cli.describe import (
     some,
 )
 from phimap.cli.encoded import HEAD, columns_of
-from phimap.cli.encoded_dependences import encoded_dependences
 from phimap.cli.first_pass import mean_and_deviation
 from phimap.cli.options import FitOptions
 from phimap.cli.result import Result
@@ -31,7 +32,7 @@ from phimap.cli.rows import SplitRows
 from phimap.cli.scoring import Scores
 from phimap.config import size_text
 from phimap.learn.rows.batches import feature_rows
-from phimap.report import Dependences, Facts, dependences, error_curves, render
+from phimap.report import Dependence, Dependences, Facts, dependences, error_curves, render
 
 # Largest number of columns of a table for which the report describes columns, and largest number described.
 _MOST_DESCRIBED, _LISTED = 200, 40
@@ -104,6 +105,33 @@ def _dependences(result: Result) -> Dependences | None:
     if result.overview.encoder is not None:
         return encoded_dependences(result.model, rows, _DRAWN)
     return dependences(result.model, rows, places, [name for name, _ in leading_columns(result.model, _DRAWN)])
+
+
+def encoded_dependences(model: Any, X: Any, count: int) -> Dependences | None:
+    """Predictions along the numeric columns among the `count` most relevant columns, in the units of the table.
+
+    `X` (n, d) holds encoded rows. The result is None if there is no such column.
+    """
+    encoder = model.encoder_
+    numbers = {
+        column.name: (place, column.encoding)
+        for place, column in enumerate(encoder.columns_)
+        if column.kind == "number" and column.encoding.deviation
+    }
+    names = [name for name, _ in leading_columns(model, count) if name in numbers]
+    if not names:
+        return None
+    places = [int(encoder.groups_.searchsorted(numbers[name][0])) for name in names]
+    found = dependences(model, X, places, names)
+    scales = {name: (numbers[name][1].mean, numbers[name][1].deviation) for name in names}
+    pair = None if found.pair is None else _in_units(found.pair, scales)
+    return replace(found, singles=[_in_units(one, scales) for one in found.singles], pair=pair)
+
+
+def _in_units(found: Dependence, scales: dict[str, tuple[float, float]]) -> Dependence:
+    """The dependence, with its grids converted from standardised values to the units of the table."""
+    grids = zip(found.names, found.grids, strict=True)
+    return replace(found, grids=tuple(scales[name][0] + scales[name][1] * grid for name, grid in grids))
 
 
 def _headline(result: Result, true: np.ndarray | None) -> str:

@@ -15,13 +15,13 @@ from phimap.cli.errors import complain
 from phimap.config import stated_budget
 from phimap.io import DataError, Rows, holdout_mask, open_rows
 from phimap.io.batching import Block, chosen, in_batches
-from phimap.io.folders import is_image_folder, parts_of
+from phimap.io.formats import is_image_folder, parts_of
 from phimap.io.images import LABEL
 from phimap.io.prefetch import read_ahead
 from phimap.io.source import check_file
 from phimap.learn.rows.batches import rows_within
 from phimap.tables import TableEncoder
-from phimap.tables.bad_cell import BadCell
+from phimap.tables.encoding import BadCell
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,14 +35,17 @@ class TableSize:
         Whether `n_rows` is extrapolated from a sample.
     mixed : bool
         Whether there are columns of text or categories, which are encoded as several columns.
+    notes : tuple of str
+        Notes on these numbers, in words.
     """
 
     n_rows: int
     n_columns: int
     n_outputs: int
     file_format: str
-    estimated: bool
-    mixed: bool
+    estimated: bool = False
+    mixed: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def table_size(path: str, target: str | None, task: str) -> TableSize:
@@ -63,8 +66,7 @@ def table_size(path: str, target: str | None, task: str) -> TableSize:
             found = _described(str(head), target, task, "csv")
         except DataError as error:
             raise DataError(str(error).replace(str(head), path)) from None
-    n_rows = round(found.n_rows / share)
-    return TableSize(n_rows, found.n_columns, found.n_outputs, "csv", share < 1, found.mixed)
+    return replace(found, n_rows=round(found.n_rows / share), estimated=share < 1)
 
 
 def _head(file: Path, folder: Path) -> tuple[Path, float]:
@@ -86,20 +88,14 @@ def _described(path: str, target: str | None, task: str, file_format: str) -> Ta
     # `read_through` accepts columns that are not numeric, so that these are counted, too.
     table, (y, n_rows) = read_through(table, _targets_and_rows)
     columns = int(np.prod(table.sample_shape)) - (target is None)
-    return TableSize(n_rows, max(columns, 1), _n_outputs(y, task), file_format, False, isinstance(table, Frame))
+    return TableSize(n_rows, max(columns, 1), _n_outputs(y, task), file_format, mixed=isinstance(table, Frame))
 
 
 def _targets_and_rows(table: Rows) -> tuple[np.ndarray | None, int]:
     """Return the targets of the first batch, and the number of rows, which is counted if the file does not store it."""
-    y = _first_targets(table)
-    counted = sum(len(X) for X, _ in table.batches()) if table.n_rows is None else 0
-    return y, table.n_rows or counted
-
-
-def _first_targets(table: Rows) -> np.ndarray | None:
-    """Targets of the first batch; None if there is no target."""
     _, y = next(iter(table.batches()))
-    return None if table.target_name is None else np.asarray(y)
+    counted = sum(len(X) for X, _ in table.batches()) if table.n_rows is None else 0
+    return None if table.target_name is None else np.asarray(y), table.n_rows or counted
 
 
 def _n_outputs(y: np.ndarray | None, task: str) -> int:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from phimap._files import DataError
 from phimap.io.readers import open_frame, open_rows, open_table, read_through
-from phimap.io.rows import Rows
+from phimap.io.rows import Rows, Table
 from phimap.io.skipped import BadRows
 from phimap.io.split import holdout_mask
-from phimap.io.table import Table
 
 __all__ = [
     "BadRows",

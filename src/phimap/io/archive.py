@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from lzma import LZMAError
 from pathlib import Path
-from typing import IO
+from typing import TYPE_CHECKING
 
 from phimap._files import DataError, one_line
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # The archiver of macOS adds folders of this name, which hold no data.
 _SIDE_FILES = "__MACOSX/"
@@ -35,10 +38,22 @@ def stored_name(path: Path) -> str:
 
 
 @contextmanager
-def open_member(path: Path) -> Iterator[IO[bytes]]:
-    """Open the only file in a zip archive, as a stream of bytes."""
-    with zipfile.ZipFile(path) as archive, archive.open(_only_member(path, archive)) as stream:
-        yield stream
+def uncompressed(path: Path) -> Iterator[pa.NativeFile]:
+    """Open a plain or compressed file as a stream of uncompressed bytes."""
+    # Imported here because arrays are also read without pyarrow.
+    import pyarrow as pa
+
+    name = path.name.lower()
+    if name.endswith(".zip"):
+        with (
+            explained_zip(str(path)),
+            zipfile.ZipFile(path) as archive,
+            archive.open(_only_member(path, archive)) as member,
+        ):
+            yield pa.PythonFile(member, mode="r")
+    else:
+        with pa.input_stream(str(path), compression="gzip" if name.endswith(".gz") else None) as stream:
+            yield stream
 
 
 @contextmanager

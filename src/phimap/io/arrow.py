@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from phimap._files import DataError
 from phimap.io.columns import Selection
 
 
@@ -32,13 +31,6 @@ def in_words(kind: pa.DataType) -> str:
         (types.is_nested, "lists or records"),
     )
     return next((words for holds, words in named if holds(kind)), str(kind))
-
-
-def refuse_target(where: str, name: str, kind: pa.DataType) -> NoReturn:
-    """Raise the error for a target that holds neither numbers nor labels."""
-    raise DataError(
-        f"{where}: target column {name!r} holds {in_words(kind)}, not numbers or labels. Convert it, or choose another."
-    )
 
 
 def to_arrays(block: pa.RecordBatch, selection: Selection) -> tuple[np.ndarray, np.ndarray | None]:
@@ -79,7 +71,7 @@ def _tensor_column(column: Any) -> Any:
         return pa.array(column.to_numpy(zero_copy_only=False).astype(np.float32))
     if is_text(column.type):
         # Imported here because `phimap.tables` loads scikit-learn, which most readers do not need.
-        from phimap.tables.parsing import numbers_in
+        from phimap.tables.cells import numbers_in
 
         return pa.array(numbers_in(column, "."), from_pandas=True)
     return column

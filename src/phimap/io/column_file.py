@@ -9,6 +9,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from phimap._files import NoRowsError
+from phimap.io.archive import explained_damage
 from phimap.io.columns import Selection, select_columns
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource
@@ -65,9 +66,9 @@ class ColumnFile(ABC):
             self.where, self.schema.names, source.target, source.columns, source.drop, hidden=self.hidden
         )
 
-    @abstractmethod
     def read_as(self, types: Mapping[str, pa.DataType]) -> None:
         """Set the types in which columns are read. A file that stores types ignores them."""
+        return
 
     @abstractmethod
     def settle(self, columns: Sequence[str], target: str | None) -> pa.Schema:
@@ -89,21 +90,20 @@ class TypedFile(ColumnFile):
 
     kind: ClassVar[str]
 
-    def read_as(self, types: Mapping[str, pa.DataType]) -> None:
-        pass
+    def __init__(self, where: str, schema: pa.Schema, n_rows: int | None, hidden: Sequence[str] = ()) -> None:
+        # The columns in which pandas stored its row index are hidden.
+        with explained_damage(where, self.kind):
+            described = schema.pandas_metadata or {}
+            index = [name for name in described.get("index_columns", ()) if name in schema.names]
+        super().__init__(where, schema, n_rows, (*index, *hidden))
 
     def settle(self, columns: Sequence[str], target: str | None) -> pa.Schema:
         return pa.schema([self.schema.field(name) for name in columns])
 
     def blocks(self, columns: Sequence[str], rows: int, skipped: Skipped) -> Iterator[pa.RecordBatch]:
         # `rows` is ignored, because decoding fewer rows at a time takes up to twice as long for each row.
-        return self._read(columns, max(1, min(_DECODED_ROWS, _DECODED_BYTES // (8 * len(columns)))))
-
-    @staticmethod
-    def _row_index(schema: pa.Schema) -> list[str]:
-        """The columns in which pandas stored its row index."""
-        described = schema.pandas_metadata or {}
-        return [name for name in described.get("index_columns", ()) if name in schema.names]
+        with explained_damage(self.where, self.kind, pa.ArrowException):
+            yield from self._read(columns, max(1, min(_DECODED_ROWS, _DECODED_BYTES // (8 * len(columns)))))
 
     @abstractmethod
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,6 @@ import difflib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
 from phimap._files import DataError, OverBudgetError
 from phimap.config import memory_budget, size_text
@@ -129,10 +128,3 @@ def _resolve(where: str, names: Sequence[str], known: set[str], wanted: str | in
     if -len(names) <= position < len(names):
         return names[position]
     raise DataError(f"{where}: no {word} {text!r}. Choose from {closest_first(text, names)}.")
-
-
-def refuse_feature(where: str, name: str, kind: str) -> NoReturn:
-    """Raise the error for a feature column whose type is not numeric."""
-    raise DataError(
-        f"{where}: column {name!r} holds {kind}, not numbers. Leave it out with drop=..., or encode it as numbers."
-    )

@@ -15,8 +15,7 @@ from sklearn.pipeline import Pipeline
 from phimap._files import DataError, one_line
 from phimap.config import thread_count
 from phimap.io import legacy
-from phimap.io.encoding import public_classes
-from phimap.io.pipelines import TRANSFORMERS
+from phimap.io.encoding import TRANSFORMERS, public_classes
 from phimap.io.schema import check_record, is_of, quoted
 from phimap.kernels import Kernel
 from phimap.packed import PackedArray
@@ -33,6 +32,8 @@ _MOST_ROWS = 2**40
 _MOST_STEPS = 10_000
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
 _MISSING = object()
+# Kinds of nodes. For each kind the decoder has a method of this name.
+_KINDS = ("array", "csr", "dict", "estimator", "list", "packed", "pipeline", "record", "seed", "texts", "tuple")
 # Attributes that the command line adds to a fitted model.
 _NOTES: dict[str, Any] = {
     "target_name_": str,
@@ -57,19 +58,6 @@ class Decoder:
         self._n_characters = n_characters
         self._classes = public_classes() | TRANSFORMERS
         self._depth = 0
-        self._kinds: dict[str, Callable[[dict[str, Any]], Any]] = {
-            "array": self._array,
-            "csr": self._csr,
-            "dict": self._dict,
-            "estimator": self._estimator,
-            "list": self._list,
-            "packed": self._packed,
-            "pipeline": self._pipeline,
-            "record": self._record,
-            "seed": self._seed,
-            "texts": self._texts,
-            "tuple": self._tuple,
-        }
 
     def decode(self, node: Any) -> Any:
         """The value of a node of the tree.
@@ -82,12 +70,12 @@ class Decoder:
         if node is None or isinstance(node, bool | int | float | str):
             return node
         kind = node.get("kind") if isinstance(node, dict) else None
-        if not isinstance(kind, str) or kind not in self._kinds:
+        if not isinstance(kind, str) or kind not in _KINDS:
             raise DataError(f"it holds a value of the unknown kind {quoted(kind)}")
         self._depth += 1
         if self._depth > _DEEPEST:
             raise DataError(f"its parts are nested more than {_DEEPEST} deep")
-        value = self._kinds[kind](node)
+        value = getattr(self, f"_{kind}")(node)
         self._depth -= 1
         return value
 

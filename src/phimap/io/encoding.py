@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.decomposition import PCA
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 
-from phimap.io.pipelines import TRANSFORMERS, fitted_state
 from phimap.packed import PackedArray
 from phimap.records import NOT_SAVED, Record
 
@@ -19,6 +20,11 @@ from phimap.records import NOT_SAVED, Record
 _FAMILIES = ("kernels", "projections", "sketches", "features", "learn", "tables")
 # Random generators are not written, because the fitted records already hold the numbers that were drawn.
 _SPENT = (np.random.Generator, np.random.RandomState)
+#: Transformers of scikit-learn whose fitted state consists of numbers and arrays in public attributes.
+TRANSFORMERS: dict[str, type] = {
+    f"sklearn.{cls.__name__}": cls
+    for cls in (MaxAbsScaler, MinMaxScaler, Normalizer, PCA, RobustScaler, StandardScaler)
+}
 
 
 def public_classes() -> dict[str, type]:
@@ -29,6 +35,23 @@ def public_classes() -> dict[str, type]:
         for name, cls in vars(import_module(f"phimap.{family}")).items()
         if isinstance(cls, type) and issubclass(cls, BaseEstimator)
     }
+
+
+def check_steps(pipeline: Pipeline, known: tuple[type, ...]) -> None:
+    """Raise unless a file may name the class of every step; a step may also be ``"passthrough"``."""
+    for name, step in pipeline.steps:
+        if step in (None, "passthrough") or type(step) in (*known, *TRANSFORMERS.values()):
+            continue
+        peers = ", ".join(sorted(cls.__name__ for cls in TRANSFORMERS.values()))
+        raise TypeError(
+            f"step {name!r} of the pipeline is {type(step).__name__}, which a model file cannot hold. Use classes of "
+            f"phimap and {peers}, or joblib."
+        )
+
+
+def _fitted_state(transformer: Any) -> dict[str, Any]:
+    """The public fitted attributes of a transformer of scikit-learn."""
+    return {name: value for name, value in vars(transformer).items() if name.endswith("_") and not name.startswith("_")}
 
 
 class Encoder:
@@ -85,7 +108,7 @@ class Encoder:
 
     def _estimator(self, value: BaseEstimator, path: str) -> dict[str, Any]:
         params = value.get_params(deep=False)
-        kept = fitted_state(value) if type(value) in TRANSFORMERS.values() else vars(value)
+        kept = _fitted_state(value) if type(value) in TRANSFORMERS.values() else vars(value)
         state = {name: item for name, item in kept.items() if name not in params}
         return {
             "kind": "estimator",

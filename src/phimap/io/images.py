@@ -12,11 +12,10 @@ import numpy as np
 
 from phimap._files import DataError, one_line
 from phimap.io.columns import check_row, numbered_names
-from phimap.io.folders import files_below
-from phimap.io.formats import IMAGES
+from phimap.io.formats import IMAGES, files_below
+from phimap.io.rows import Table
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource
-from phimap.io.table import Table
 
 #: Name of the target: the class of an image is the name of its subfolder.
 LABEL = "class"
@@ -118,8 +117,8 @@ class ImageTable(Table):
         pixels = _pixels(image, channels, self._size)
         if shape is not None and pixels.shape != shape:
             raise DataError(
-                f"{file}: has {_times(pixels.shape[:2])} pixels (height x width), the first image has "
-                f"{_times(shape[:2])}. Bring all images to one size with size=..."
+                f"{file}: has {times(pixels.shape[:2])} pixels (height x width), the first image has "
+                f"{times(shape[:2])}. Bring all images to one size with size=..."
             )
         return pixels
 
@@ -195,5 +194,6 @@ def _pixels(image: Any, channels: int, size: tuple[int, int] | None) -> np.ndarr
     return np.asarray(image).reshape(image.height, image.width, channels)
 
 
-def _times(shape: Sequence[int]) -> str:
+def times(shape: Sequence[int]) -> str:
+    """A shape as text, such as ``"32 x 32 x 3"``."""
     return " x ".join(map(str, shape))

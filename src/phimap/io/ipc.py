@@ -24,11 +24,10 @@ class ArrowColumns(TypedFile):
             schema = reader.schema
             counted = isinstance(reader, pa.RecordBatchFileReader)
             n_rows = sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches)) if counted else None
-            index = self._row_index(schema)
-        super().__init__(source.where, schema, n_rows, index)
+        super().__init__(source.where, schema, n_rows)
 
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        with explained_damage(self.where, self.kind, pa.ArrowException), self._opened(columns) as reader:
+        with self._opened(columns) as reader:
             if isinstance(reader, pa.RecordBatchFileReader):
                 batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
             else:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from phimap._files import DataError, NoRowsError, one_line
 from phimap.config import memory_budget
-from phimap.io.archive import explained_zip, open_member
+from phimap.io.archive import uncompressed
 from phimap.io.column_file import TypedFile
 from phimap.io.source import TableSource
 
@@ -24,6 +24,8 @@ class JsonColumns(TypedFile):
 
     The columns stay in memory, unless the file is one of several parts of a table. Each pass then reads the file again.
     """
+
+    kind = "JSON"
 
     def __init__(self, source: TableSource) -> None:
         self._path, columns = source.path, _read_columns(source.where, source.path)
@@ -49,17 +51,12 @@ def _read_columns(where: str, path: Path) -> pa.Table:
 
 
 def _read_text(where: str, path: Path) -> str:
-    name = path.name.lower()
     limit = memory_budget() // _EXPANSION
-    if name.endswith(".zip"):
-        with explained_zip(where), open_member(path) as stream:
+    try:
+        with uncompressed(path) as stream:
             content = stream.read(limit + 1)
-    else:
-        try:
-            with pa.input_stream(str(path), compression="gzip" if name.endswith(".gz") else None) as stream:
-                content = stream.read(limit + 1)
-        except OSError as error:
-            raise DataError(f"{where}: damaged or truncated file ({one_line(error)}). Fetch it again.") from None
+    except OSError as error:
+        raise DataError(f"{where}: damaged or truncated file ({one_line(error)}). Fetch it again.") from None
     if len(content) > limit:
         raise DataError(
             f"{where}: is longer than {limit} bytes, which take {memory_budget()} as records. Save it as Parquet or "

@@ -29,6 +29,34 @@ FIELDS: dict[str, dict[str, str]] = {
 CONVERTED: dict[str, Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]] = {}
 #: Names of attributes of estimators in older files, and their current names.
 ATTRIBUTES: dict[str, str] = {"_far": "_outlying"}
+#: For each record, its fields and the attributes of learners that held their values up to version 0.2.
+ATTRIBUTES_OF: dict[str, dict[str, str]] = {
+    "InputEncoding": {
+        "n_features": "n_features_in_",
+        "names": "feature_names_in_",
+        "image_shape": "image_shape_",
+        "sparse": "_sparse",
+        "encoder": "encoder_",
+    },
+    "Classes": {"labels": "classes_", "factors": "_class_factors"},
+    "Numbers": {
+        "n_targets": "n_targets_",
+        "single_column": "_single_column",
+        "units": "target_units_",
+        "clip": "_robust",
+    },
+    "ScaledMap": {"scaling": "scaling_", "feature_map": "feature_map_", "metric": "metric_", "range": "_range"},
+    "Fitted": {
+        "seed": "_seed",
+        "n_samples_seen": "n_samples_seen_",
+        **{name: f"{name}_" for name in ("search", "solution", "corrections", "calibration")},
+    },
+    "TrainingState": {"sums": "solver_", "sample": "_sample", "extreme": "_outlying", "origin": "_origin"},
+    "StochasticModel": {
+        **{name: f"{name}_" for name in ("scaling", "blocks", "n_samples_seen", "weight_seen", "n_steps")},
+        **{name: f"_{name}" for name in ("coef", "intercept", "seed")},
+    },
+}
 
 
 def current_record(name: str, values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -54,71 +82,34 @@ def current_state(estimator: str, state: dict[str, Any]) -> dict[str, Any]:
 
 def _learner(estimator: str, state: dict[str, Any]) -> dict[str, Any]:
     """Convert the attributes of a learner in files up to version 0.2 to a fitted model and a training state."""
-    inputs, targets = _inputs(estimator, state), _targets(state)
-    scaling: Any = state.pop("scaling_")
-    mapped = _record(
-        "ScaledMap",
-        scaling=scaling,
-        feature_map=state.pop("feature_map_"),
-        metric=state.pop("metric_", np.ones(scaling.shift.size)),
-        range=state.pop("_range", None),
-    )
-    parts = {name: state.pop(f"{name}_", None) for name in ("search", "solution", "corrections", "calibration")}
-    seed, n_rows = state.pop("_seed"), state.pop("n_samples_seen_")
-    found = {
-        "_fitted": _record(
-            "Fitted", inputs=inputs, targets=targets, map=mapped, seed=seed, n_samples_seen=n_rows, **parts
-        )
-    }
-    kept = {name: state.pop(old, None) for name, old in _STATE.items()}
-    if kept["sums"] is not None:
-        found["_state"] = _record("TrainingState", **kept)
-    return found | state
-
-
-#: Fields of a training state, and the attributes of a learner that held them.
-_STATE = {"sums": "solver_", "sample": "_sample", "extreme": "_outlying", "origin": "_origin"}
+    inputs, targets = _inputs_and_targets(estimator, state)
+    state.setdefault("metric_", np.ones(state["scaling_"].shift.size))
+    mapped = _record("ScaledMap", state)
+    found = {"_fitted": _record("Fitted", state, inputs=inputs, targets=targets, map=mapped)}
+    if state.get("solver_") is not None:
+        found["_state"] = _record("TrainingState", state)
+    kept = {name: value for name, value in state.items() if name not in ATTRIBUTES_OF["TrainingState"].values()}
+    return found | kept
 
 
 def _stochastic_learner(estimator: str, state: dict[str, Any]) -> dict[str, Any]:
     """Convert attributes of a doubly stochastic learner in files up to version 0.2 to a model and a preconditioner."""
-    inputs, targets = _inputs(estimator, state), _targets(state)
-    names = ("scaling", "blocks", "n_samples_seen", "weight_seen", "n_steps")
-    parts = {name: state.pop(f"{name}_") for name in names}
-    parts |= {name: state.pop(f"_{name}") for name in ("coef", "intercept", "seed")}
-    found = {"_fitted": _record("StochasticModel", inputs=inputs, targets=targets, **parts)}
+    inputs, targets = _inputs_and_targets(estimator, state)
+    found = {"_fitted": _record("StochasticModel", state, inputs=inputs, targets=targets)}
     if "solver_" in state:
         found["_preconditioner"] = state.pop("solver_")
     return found | state
 
 
-def _inputs(estimator: str, state: dict[str, Any]) -> Record:
-    return _record(
-        "InputEncoding",
-        learner=estimator.rpartition(".")[2],
-        n_features=state.pop("n_features_in_"),
-        names=state.pop("feature_names_in_", None),
-        image_shape=state.pop("image_shape_", None),
-        sparse=state.pop("_sparse"),
-        encoder=state.pop("encoder_", None),
-    )
+def _inputs_and_targets(estimator: str, state: dict[str, Any]) -> tuple[Record, Record]:
+    inputs = _record("InputEncoding", state, learner=estimator.rpartition(".")[2])
+    return inputs, _record("Classes" if "classes_" in state else "Numbers", state)
 
 
-def _targets(state: dict[str, Any]) -> Record:
-    if "classes_" in state:
-        return _record("Classes", labels=state.pop("classes_"), factors=state.pop("_class_factors", None))
-    return _record(
-        "Numbers",
-        n_targets=state.pop("n_targets_"),
-        single_column=state.pop("_single_column"),
-        units=state.pop("target_units_", None),
-        clip=state.pop("_robust", None),
-    )
-
-
-def _record(name: str, **values: Any) -> Record:
-    """Make a current record, and check it like a record from a file."""
-    record = Record.registry[name](**values)
+def _record(name: str, state: dict[str, Any], **parts: Any) -> Record:
+    """Make a current record of attributes, which are removed from `state`; check it like a record from a file."""
+    held = {field: state.pop(attribute, None) for field, attribute in ATTRIBUTES_OF[name].items()}
+    record = Record.registry[name](**held, **parts)
     check_record(record)
     return record
 

@@ -54,18 +54,14 @@ class LibsvmColumns(TypedFile):
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         schema = pa.schema([self.schema.field(name) for name in columns])
         places = np.array([int(name[1:]) for name in columns if name != _LABEL], dtype=np.intp)
-        with explained_damage(self.where, self.kind):
-            for X, y in self._ranges():
-                for start in range(0, len(y), rows):
-                    dense = iter(_columns(X[start : start + rows], places))
-                    labels = y[start : start + rows]
-                    yield pa.record_batch(
-                        [
-                            pa.array(labels if name == _LABEL else next(dense)).cast(schema.field(name).type)
-                            for name in columns
-                        ],
-                        schema=schema,
-                    )
+        for X, y in self._ranges():
+            for start in range(0, len(y), rows):
+                dense = iter(_columns(X[start : start + rows], places))
+                labels = y[start : start + rows]
+                cells = (pa.array(labels if name == _LABEL else next(dense)) for name in columns)
+                yield pa.record_batch(
+                    [one.cast(field.type) for one, field in zip(cells, schema, strict=True)], schema=schema
+                )
 
     def _ranges(self) -> Iterator[tuple[Any, np.ndarray]]:
         """Yield the rows (CSR) and labels of each range of the file; columns are counted from 0."""

@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from phimap._files import DataError, one_line, write_whole
 from phimap.config import memory_budget, size_text
 from phimap.io.decoding import Decoder
-from phimap.io.encoding import Encoder, public_classes
-from phimap.io.pipelines import check_steps
+from phimap.io.encoding import Encoder, check_steps, public_classes
 from phimap.io.tensors import checksum, write_tensors
 from phimap.io.trial import check_model
 

@@ -16,9 +16,9 @@ from phimap._files import DataError, one_line
 from phimap.config import memory_budget
 from phimap.io.archive import explained_damage
 from phimap.io.columns import check_row, closest_first, numbered_names, select_columns
+from phimap.io.rows import Table
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource, check_file
-from phimap.io.table import Table
 
 _HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.dtype]]] = {
     (1, 0): np.lib.format.read_array_header_1_0,

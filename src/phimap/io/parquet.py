@@ -31,16 +31,12 @@ class ParquetColumns(TypedFile):
         self._path = source.path
         with explained_damage(source.where, self.kind, pa.ArrowException), parquet.ParquetFile(source.path) as file:
             schema, n_rows = file.schema_arrow, file.metadata.num_rows
-            index = self._row_index(schema)
-        super().__init__(source.where, schema, n_rows, index)
+        super().__init__(source.where, schema, n_rows)
 
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         self._require_memory(columns)
         buffer = min(_LARGEST_BUFFER, max(_SMALLEST_BUFFER, _BUFFERS_BYTES // len(columns)))
-        with (
-            explained_damage(self.where, self.kind, pa.ArrowException),
-            parquet.ParquetFile(self._path, buffer_size=buffer, pre_buffer=False) as file,
-        ):
+        with parquet.ParquetFile(self._path, buffer_size=buffer, pre_buffer=False) as file:
             # Arrow's own threads would compete with the solver for cores, and increase the time by half.
             yield from file.iter_batches(batch_size=rows, columns=list(columns), use_threads=False)
 
@@ -49,7 +45,7 @@ class ParquetColumns(TypedFile):
         # So few pages always fit the budget, and the file need not be inspected.
         if len(columns) * _PAGE_BYTES <= memory_budget() // 8:
             return
-        with explained_damage(self.where, self.kind, pa.ArrowException), parquet.ParquetFile(self._path) as file:
+        with parquet.ParquetFile(self._path) as file:
             metadata, wanted, largest = file.metadata, set(columns), 0
             for group in map(metadata.row_group, range(metadata.num_row_groups)):
                 chunks = [group.column(j) for j in range(group.num_columns)]

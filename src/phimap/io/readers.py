@@ -12,14 +12,12 @@ import numpy as np
 
 from phimap._files import DataError
 from phimap.io.columns import SchemaError
-from phimap.io.folders import checked_format, fixed_folder, is_image_folder, parts_of
-from phimap.io.formats import ARRAYS
+from phimap.io.formats import ARRAYS, checked_format, fixed_folder, is_image_folder, parts_of
 from phimap.io.images import ImageTable
 from phimap.io.npy import ArrayTable
-from phimap.io.rows import Rows
+from phimap.io.rows import Rows, Table
 from phimap.io.skipped import BadRows
 from phimap.io.source import TableSource, positive_integer
-from phimap.io.table import Table
 
 if TYPE_CHECKING:
     from phimap.io.column_file import ColumnFile
@@ -131,7 +129,7 @@ def open_table(
     opened = _opened(source)
     if isinstance(opened, Table):
         return opened
-    from phimap.io.column_table import ColumnTable
+    from phimap.io.frame import ColumnTable
 
     return ColumnTable(source, opened)
 
@@ -233,8 +231,7 @@ def open_rows(
     opened = _opened(source)
     if isinstance(opened, Table):
         return _as_columns(opened) if source.types else opened
-    from phimap.io.column_table import ColumnTable, holds_numbers
-    from phimap.io.frame import ColumnFrame
+    from phimap.io.frame import ColumnFrame, ColumnTable, holds_numbers
 
     return ColumnTable(source, opened) if holds_numbers(source, opened) else ColumnFrame(source, opened)
 
@@ -273,8 +270,7 @@ def read_through(rows: Rows, read: Callable[[Rows], Result]) -> tuple[Rows, Resu
 
 def _as_columns(table: Table) -> Frame:
     """Open the file of a numeric table as columns of any type, in which cells may be missing."""
-    from phimap.io.column_table import ColumnTable
-    from phimap.io.frame import ArrayFrame, ColumnFrame
+    from phimap.io.frame import ArrayFrame, ColumnFrame, ColumnTable
 
     if isinstance(table, ColumnTable):
         return ColumnFrame(table.source, table.file)

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from phimap._files import DataError
 from phimap.config import memory_budget, size_text
-from phimap.io.encoding import public_classes
-from phimap.io.pipelines import TRANSFORMERS
+from phimap.io.encoding import TRANSFORMERS, public_classes
 from phimap.io.schema import check_requirements
 from phimap.learn.fitted import Fitted
 from phimap.packed import PackedArray

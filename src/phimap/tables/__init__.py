@@ -1,15 +1,14 @@
 """Encodes columns of data frames as numbers for kernels.
 
-- ``frames``, ``cells``, ``parsing``: convert data frames of any library to Arrow columns. The last two need pyarrow.
-- ``targets``, ``tallies``, ``tally``: statistics of a column, collected by one pass in bounded memory.
-- ``bad_cell``: the error for a cell that cannot be encoded.
-- ``encoding``: the base class of encodings, which ``numbers``, ``levels``, ``dates`` and ``text`` implement.
+- ``frames``, ``cells``: convert data frames of any library to Arrow columns. The second needs pyarrow.
+- ``targets``, ``tallies``: statistics of a column, collected by one pass in bounded memory.
+- ``encoding``: the base class of encodings, which ``numbers``, ``levels``, ``dates`` and ``text`` implement, and
+  the error for a cell that cannot be encoded.
 - ``kinds``: the kind of a column, chosen by its statistics.
 - ``table_pass``, ``encoder``: the pass over all columns, and the transformer. Start with ``encoder``.
 """
 
-from phimap.tables.columns import ColumnSummary
 from phimap.tables.encoder import TableEncoder
-from phimap.tables.encoding import EncodedColumn
+from phimap.tables.encoding import ColumnSummary, EncodedColumn
 
 __all__ = ["ColumnSummary", "EncodedColumn", "TableEncoder"]

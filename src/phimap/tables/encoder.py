@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from functools import partial
 from typing import Any, Self
@@ -14,13 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from phimap._dask import blocks_of, by_blocks, chained, is_dask
 from phimap._validation import check_choice, check_integer
-from phimap.tables.columns import EncodedColumns
+from phimap.tables.encoding import ColumnSummary, EncodedColumn, Encoding
 from phimap.tables.frames import cells_of, check_frame, is_frame, n_rows_of, slices
-from phimap.tables.levels import training_folds
 from phimap.tables.table_pass import PassOptions, TablePass, checked_types, found_in
+from phimap.tables.tallies import training_folds
 
 
-class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
+class TableEncoder(TransformerMixin, BaseEstimator):
     r"""Encodes the columns of a data frame as numbers whose distances are meaningful to kernels.
 
     A kernel depends on distances, so the scale of a column is part of its encoding: the output columns of one column of
@@ -105,6 +105,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
     (4, 3)
     """
 
+    _columns: tuple[EncodedColumn, ...]
     n_rows_: int
     n_features_in_: int
     feature_names_in_: np.ndarray
@@ -351,6 +352,89 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         if out is not None:
             return out
         return sparse.vstack(sparse_parts, "csr") if sparse_parts else sparse.csr_matrix((0, self.n_columns_out_))
+
+    # The fitted columns ----------------------------------------------------------------------------------------
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        """Conditions that an encoder from a file must meet; see `Record.requirements`."""
+        names = [column.name for column in self._columns]
+        yield len(names) == self.n_features_in_ == len(set(names)), "a name of its own for each column"
+        given = getattr(self, "feature_names_in_", None)
+        yield given is None or given.tolist() == names, "the names of its columns"
+
+    @property
+    def columns_(self) -> tuple[EncodedColumn, ...]:
+        """How each column is encoded."""
+        check_is_fitted(self)
+        return self._columns
+
+    @property
+    def _encodings(self) -> list[Encoding]:
+        return [column.encoding for column in self.columns_ if column.encoding is not None]
+
+    @property
+    def summary_(self) -> tuple[ColumnSummary, ...]:
+        """Name, kind, number of output columns, missing cells and a note for each column."""
+        return tuple(
+            ColumnSummary(column.name, column.kind, len(column.names()), column.n_missing, column.note)
+            for column in self.columns_
+        )
+
+    @property
+    def n_columns_out_(self) -> int:
+        """Number of output columns."""
+        return self.groups_.size
+
+    @property
+    def groups_(self) -> np.ndarray:
+        """For each output column, the position of its input column."""
+        return np.repeat(np.arange(len(self.columns_)), [len(column.names()) for column in self.columns_])
+
+    @property
+    def parts_(self) -> np.ndarray:
+        """For each output column, the number of its part. Columns of one part share a scale and a weight."""
+        parts: list[np.ndarray] = []
+        for encoding in self._encodings:
+            parts.append(encoding.parts() + (parts[-1].max() + 1 if parts else 0))
+        return np.concatenate(parts)
+
+    @property
+    def variances_(self) -> np.ndarray:
+        """Variances of the output columns on the training rows."""
+        return np.concatenate([encoding.variances for encoding in self._encodings])
+
+    @property
+    def amounts_(self) -> np.ndarray:
+        """Whether each output column (n_columns_out,) is an amount, which may have a heavy tail."""
+        return np.concatenate([encoding.amounts() for encoding in self._encodings])
+
+    @property
+    def is_sparse_(self) -> bool:
+        """Whether encoded rows are CSR."""
+        return any(encoding.is_sparse for encoding in self._encodings)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the output columns, each the name of the input column and a suffix.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the input columns, which must be those of the fit.
+
+        Returns
+        -------
+        ndarray of str, shape (n_columns_out,)
+        """
+        known = [column.name for column in self.columns_]
+        if input_features is not None and list(input_features) != known:
+            raise ValueError(
+                f"`input_features` must be those seen in fit (input_features is not equal to feature_names_in_), "
+                f"{known}, got {list(input_features)}. Leave it out."
+            )
+        return np.array([name for column in self.columns_ for name in column.names()], dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_columns")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,10 +1,10 @@
-"""The base class of encodings, and the record of an encoded column."""
+"""The base class of encodings, the record of an encoded column, and the error for a cell that cannot be encoded."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -16,6 +16,34 @@ if TYPE_CHECKING:
 
 #: Largest encoded number, because its square must fit float32.
 LARGEST = 1e18
+
+
+class BadCell(ValueError):
+    """A cell that cannot be encoded.
+
+    Parameters
+    ----------
+    fault : str
+        Description of the fault, such as ``"has 'x'"``.
+    column : str
+    row : int
+        Index of the row of the cell among the rows given to the encoder.
+    why : str
+        The end of the message, such as a bound.
+    """
+
+    _remedy = "Correct the cell, or empty it if its value is not known."
+
+    def __init__(self, fault: str, column: str, row: int, why: str = "") -> None:
+        super().__init__(f"Input X {fault} in column {column!r} at row {row}{why}. {self._remedy}")
+        self.fault = fault
+        self.column = column
+        self.row = row
+        self.why = why
+
+    def in_data_row(self, name: str) -> str:
+        """The message for a cell of a file, whose row is called `name` in the file."""
+        return f"data row {name}, column {self.column!r} {self.fault}{self.why}. {self._remedy}"
 
 
 class Encoding(Record):
@@ -87,3 +115,13 @@ class EncodedColumn(Record):
         if self.encoding is None:
             return []
         return [f"{self.name}{name}" for name in self.encoding.names()]
+
+
+class ColumnSummary(NamedTuple):
+    """A readable summary of how a column is encoded."""
+
+    name: str
+    kind: str
+    n_columns: int
+    n_missing: int
+    note: str

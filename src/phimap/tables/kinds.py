@@ -12,8 +12,7 @@ from phimap.tables.dates import DateEncoding
 from phimap.tables.encoding import EncodedColumn, Encoding
 from phimap.tables.levels import frequent_and_hashed, one_hot, target_means
 from phimap.tables.numbers import NumberEncoding
-from phimap.tables.tallies import LevelTally, NumberTally
-from phimap.tables.tally import ColumnTally
+from phimap.tables.tallies import ColumnTally, LevelTally, NumberTally
 from phimap.tables.targets import ColumnTargets
 from phimap.tables.text import TextEncoding
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from phimap.records import NOT_SAVED, of_floats
 from phimap.tables.encoding import LARGEST, Encoding
-from phimap.tables.tallies import LevelTally, folds_of
+from phimap.tables.tallies import LevelTally
 from phimap.tables.targets import FOLDS, ColumnTargets, padded
 
 if TYPE_CHECKING:
@@ -174,8 +174,3 @@ def _prior_rows(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np
     with np.errstate(divide="ignore", invalid="ignore"):
         prior = np.where(spread > 0, within / spread, _MOST_PRIOR)
     return np.clip(prior, _LEAST_PRIOR, _MOST_PRIOR)
-
-
-def training_folds(first_row: int, n_rows: int) -> np.ndarray:
-    """Folds (n_rows,) of training rows, determined by the row numbers."""
-    return folds_of(first_row, n_rows, FOLDS)

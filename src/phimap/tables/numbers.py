@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from phimap.records import of_floats, of_number
-from phimap.tables.bad_cell import BadCell
 from phimap.tables.encoding import LARGEST, Encoding
-from phimap.tables.tallies import NumberTally, check_range
+from phimap.tables.tallies import NumberTally, check_range, check_text
 
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
-
-# Largest number of standard deviations, because its square must fit float32.
-_LARGEST = 1e18
 
 
 @dataclass(frozen=True)
@@ -64,7 +60,7 @@ class NumberEncoding(Encoding):
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> np.ndarray:
         values = cells.numbers(self.decimal)
         # A larger number would overflow float32 after it is standardised.
-        check_range(cells.name, values, first_row, _LARGEST * (self.deviation or 1.0))
+        check_range(cells.name, values, first_row, LARGEST * (self.deviation or 1.0))
         missing = np.isnan(values)
         if cells.is_text and not self.from_text:
             check_text(cells, missing, first_row)
@@ -83,11 +79,3 @@ class NumberEncoding(Encoding):
 
     def parts(self) -> np.ndarray:
         return np.arange(self.variances.size)
-
-
-def check_text(cells: Cells, unread: np.ndarray, first_row: int) -> None:
-    """Raise if a cell of a numeric column is text that is not a number."""
-    bad = np.flatnonzero(unread & ~cells.missing)
-    if bad.size:
-        text = cells.texts[cells.codes[bad[0]]]
-        raise BadCell(f"has {text!r}", cells.name, first_row + int(bad[0]), ", where the training rows had numbers")

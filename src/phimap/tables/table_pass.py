@@ -9,9 +9,7 @@ from typing import Any
 from phimap.tables.encoding import EncodedColumn
 from phimap.tables.frames import cells_of, is_frame, n_rows_of, slices
 from phimap.tables.kinds import KINDS, Rules, encoded_column, kind_of
-from phimap.tables.levels import training_folds
-from phimap.tables.tallies import sample_keys
-from phimap.tables.tally import ColumnTally
+from phimap.tables.tallies import ColumnTally, sample_keys, training_folds
 from phimap.tables.targets import ColumnTargets
 
 # Largest number of columns that a message lists.

@@ -1,12 +1,17 @@
-"""Statistics of a column from one pass: sums, samples and counts of bounded size."""
+"""Statistics of a column from one pass, of bounded size. They suffice for every kind that may be chosen for it."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from phimap._random import row_uniforms
-from phimap.tables.bad_cell import BadCell
-from phimap.tables.targets import TargetSums
+from phimap.tables.encoding import BadCell
+from phimap.tables.targets import FOLDS, TargetSums
+
+if TYPE_CHECKING:
+    from phimap.tables.cells import Cells
 
 #: Largest number of distinct levels whose counts are kept; if there are more, the rarest are dropped.
 MOST_LEVELS = 20_000
@@ -22,6 +27,26 @@ TEXT_LENGTH = 2000
 _LARGEST = 1e150
 # Seeds of the random keys that sample rows, and of the keys that divide rows into folds.
 _SAMPLE_SEED, _FOLD_SEED = 1, 2
+# Decimal marks that are tried. The one that parses the most cells is chosen; if both do, the first.
+_DECIMALS = (".", ",")
+# Formats of times that are tried. The one that parses the most cells is chosen.
+_TIME_FORMS = (
+    "%Y-%m-%d",
+    "%Y-%m-%d %H:%M:%S",
+    "%Y-%m-%dT%H:%M:%S",
+    "%Y-%m-%d %H:%M",
+    "%Y/%m/%d",
+    "%m/%d/%Y",
+    "%d/%m/%Y",
+    "%d.%m.%Y",
+    "%m/%d/%Y %H:%M",
+    "%d.%m.%Y %H:%M",
+    "%b %d %Y",
+    "%d %b %Y",
+)
+# Number of cells after which a decimal mark or a format is dropped, unless it parses half of the cells so far.
+_ENOUGH_CELLS = 1000
+_LEAST_SHARE = 0.5
 
 
 def sample_keys(first_row: int, n_rows: int) -> np.ndarray:
@@ -29,9 +54,9 @@ def sample_keys(first_row: int, n_rows: int) -> np.ndarray:
     return row_uniforms(first_row, n_rows, _SAMPLE_SEED)
 
 
-def folds_of(first_row: int, n_rows: int, n_folds: int) -> np.ndarray:
-    """Random folds (n_rows,) of the rows of a batch. They depend only on the row numbers."""
-    return (row_uniforms(first_row, n_rows, _FOLD_SEED) * n_folds).astype(np.intp)
+def training_folds(first_row: int, n_rows: int) -> np.ndarray:
+    """Random folds (n_rows,) of the training rows of a batch. They depend only on the row numbers."""
+    return (row_uniforms(first_row, n_rows, _FOLD_SEED) * FOLDS).astype(np.intp)
 
 
 class CellSample:
@@ -117,6 +142,14 @@ def check_range(name: str, values: np.ndarray, first_row: int, largest: float = 
         raise BadCell(f"contains {value:g}", name, row, f", beyond {largest:.3g}")
 
 
+def check_text(cells: Cells, unread: np.ndarray, first_row: int) -> None:
+    """Raise if a cell of a numeric column is text that is not a number."""
+    bad = np.flatnonzero(unread & ~cells.missing)
+    if bad.size:
+        text = cells.texts[cells.codes[bad[0]]]
+        raise BadCell(f"has {text!r}", cells.name, first_row + int(bad[0]), ", where the training rows had numbers")
+
+
 class LevelTally:
     """Counts and sums of targets for each distinct text and fold, and a sample of the cells.
 
@@ -183,3 +216,74 @@ class LevelTally:
         """The levels by descending frequency; levels of equal frequency are in alphabetical order."""
         counts = dict(zip(self.places, self.counts.tolist(), strict=True))
         return sorted(counts, key=lambda name: (-counts[name], name))[:MOST_LEVELS]
+
+
+class ColumnTally:
+    """Statistics of a column.
+
+    Parameters
+    ----------
+    name : str
+    wanted : str or None
+        The kind that the user gives.
+
+    Attributes
+    ----------
+    form : str or None
+        The form of the cells: ``"number"``, ``"boolean"``, ``"time"``, ``"levels"`` or ``"text"``; None until a cell
+        has a value.
+    n_rows : int
+    numbers : dict of str to NumberTally
+        Statistics of cells parsed as numbers, by decimal mark.
+    seconds : dict of str to NumberTally
+        Statistics of cells parsed as times, by format.
+    levels : LevelTally or None
+        Statistics of cells as text; None if the column can only hold numbers or times.
+    has_codes : bool
+        Whether some cells consist of several digits, the first of them a zero.
+    """
+
+    def __init__(self, name: str, wanted: str | None):
+        self.name = name
+        self.wanted = wanted
+        self.form: str | None = None
+        self.n_rows: int = 0
+        self.numbers: dict[str, NumberTally] = {}
+        self.seconds: dict[str, NumberTally] = {}
+        self.levels: LevelTally | None = None if wanted == "drop" else LevelTally()
+        self.has_codes = False
+
+    def update(
+        self, cells: Cells, keys: np.ndarray, folds: np.ndarray, first_row: int, targets: np.ndarray | None
+    ) -> None:
+        """Add the cells (r,) of a batch, with the keys (r,), folds (r,) and targets (r, t) of its rows."""
+        if self.form is None and cells.form != "nothing" and self.wanted != "drop":
+            self._start(cells.form)
+        self.n_rows += len(cells)
+        for decimal, tally in self.numbers.items():
+            values = cells.numbers(decimal)
+            if self.levels is None and self.form == "number" and cells.is_text:
+                check_text(cells, np.isnan(values), first_row)
+            tally.update(values, keys, first_row)
+        for form, tally in self.seconds.items():
+            tally.update(cells.seconds(form), keys, first_row)
+        if self.levels is not None:
+            self.levels.update(cells.codes, cells.texts, keys, folds, targets)
+            self.has_codes: bool = self.has_codes or any(text[0] == "0" and text[1:].isdigit() for text in cells.texts)
+            if self.levels.n >= _ENOUGH_CELLS:
+                self.numbers, self.seconds = self._likely(self.numbers), self._likely(self.seconds)
+
+    def _start(self, form: str) -> None:
+        """Choose the decimal marks and time formats to try for cells of this form."""
+        self.form = form
+        text = form in ("text", "levels")
+        if self.wanted == "number" or (self.wanted is None and form in ("number", "boolean", "text")):
+            self.numbers = {decimal: NumberTally(self.name) for decimal in (_DECIMALS if text else _DECIMALS[:1])}
+        if self.wanted == "date" or (self.wanted is None and form in ("time", "text")):
+            self.seconds = {one: NumberTally(self.name) for one in (_TIME_FORMS if text else ("",))}
+        if self.wanted in ("number", "date") or (self.wanted is None and not text):
+            self.levels = None
+
+    def _likely(self, readings: dict[str, NumberTally]) -> dict[str, NumberTally]:
+        least = _LEAST_SHARE * self.levels.n if self.levels is not None else 0
+        return {name: tally for name, tally in readings.items() if tally.n >= least}
