@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -82,25 +83,22 @@ def run(
         few = images.first(exact_rows)
         start = time.perf_counter()
         exact = _exact_labels(few, depth)
-        yield _measurement("exact", few, 0, 0, exact, start)
+        yield _measurement("exact", few, 0, 0, exact, start, None)
         sizes.add((len(few.X), len(few.X_test)))
     for n, t in sorted(sizes):
         part = images.first(n, t)
         same = exact if (n, t) == (len(few.X), len(few.X_test)) else None
         for draw in draws if "cnn" in methods else ():
             start = time.perf_counter()
-            network = {"depth": depth, "filter_size": FILTER_SIZE, "seed": draw}
-            yield _measurement(
-                "cnn", part, 0, draw, network_labels(part.X, part.y, part.X_test, **network), start, same
-            )
-        for method in methods:
-            for width in widths if method in ("sketch", "gradient") else ():
-                for draw in draws:
-                    phi = feature_map(method, depth, width, draw)
-                    start = time.perf_counter()
-                    model = pm.KernelClassifier(phi, standardize=False, device=device, random_state=draw)
-                    labels = model.fit(part.X, part.y).predict(part.X_test)
-                    yield _measurement(method, part, model.feature_map_.record_.n_components, draw, labels, start, same)
+            labels = network_labels(part.X, part.y, part.X_test, depth=depth, filter_size=FILTER_SIZE, seed=draw)
+            yield _measurement("cnn", part, 0, draw, labels, start, same)
+        maps = [method for method in methods if method in ("sketch", "gradient")]
+        for method, width, draw in product(maps, widths, draws):
+            phi = feature_map(method, depth, width, draw)
+            start = time.perf_counter()
+            model = pm.KernelClassifier(phi, standardize=False, device=device, random_state=draw)
+            labels = model.fit(part.X, part.y).predict(part.X_test)
+            yield _measurement(method, part, model.feature_map_.record_.n_components, draw, labels, start, same)
 
 
 def feature_map(method: str, depth: int, width: int, seed: int) -> FeatureMap:
@@ -129,25 +127,19 @@ def _exact_labels(images: Images, depth: int) -> np.ndarray:
 
 
 def _measurement(
-    method: str,
-    images: Images,
-    width: int,
-    seed: int,
-    labels: np.ndarray,
-    start: float,
-    exact: np.ndarray | None = None,
+    method: str, images: Images, width: int, seed: int, labels: np.ndarray, start: float, exact: np.ndarray | None
 ) -> dict[str, Any]:
     seconds = time.perf_counter() - start
-    return {
+    case = {
         "method": method,
         "n_rows": len(images.X),
         "n_test": len(images.X_test),
         "n_components": width,
         "seed": seed,
-        "accuracy": 100.0 * float((labels == images.y_test).mean()),
-        "seconds": seconds,
-        "disagreement": None if exact is None else 100.0 * float((labels != exact).mean()),
     }
+    accuracy = 100.0 * float((labels == images.y_test).mean())
+    disagreement = None if exact is None else 100.0 * float((labels != exact).mean())
+    return case | {"accuracy": accuracy, "seconds": seconds, "disagreement": disagreement}
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:

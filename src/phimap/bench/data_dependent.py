@@ -21,7 +21,7 @@ import phimap as pm
 from phimap._progress import Stages
 from phimap.bench import datasets, uci
 from phimap.bench.experiment import Finding, Report, ResultTable, mean_and_standard_deviation, measured, spread
-from phimap.bench.figures import finish, mark_widths, panels, styles
+from phimap.bench.figures import curves, finish, mark_widths, panels, plot_curves, styles
 from phimap.bench.options import BenchOptions
 from phimap.kernels import FiniteSpectrum, Gaussian
 from phimap.learn.search.families import median_length_scale
@@ -248,15 +248,11 @@ def _share(curve: pd.Series, width: float, score: float) -> str:
 def _figure(dataset: str, scale: float, found: pd.DataFrame, path: Path) -> None:
     """Plot error and score against the width, and score against the seconds of the fit."""
     figure, (axes,) = panels(13, 4.2, columns=3)
-    for method, style in styles(found["method"]).items():
-        means = found[found["method"] == method].groupby("n_components")[list(_WORDS)].mean()
-        lines = (means.index, means["error"]), (means.index, means["score"]), (means["seconds"], means["score"])
-        for axis, line in zip(axes, lines, strict=True):
-            axis.plot(*line, label=method, marker="o", markersize=3, **style)
-    for axis in axes[:2]:
-        axis.set(xscale="log", xlabel="features")
-        mark_widths(axis, sorted(set(found["n_components"])))
-    axes[0].set(yscale="log", ylabel=_WORDS["error"])
-    axes[1].set(ylabel=_WORDS["score"])
-    axes[2].set(xscale="log", xlabel=_WORDS["seconds"], ylabel=_WORDS["score"])
+    means, style = curves(found, "n_components", **dict.fromkeys(_WORDS, "mean")), styles(found["method"])
+    for axis, x, y in zip(axes, (None, None, "seconds"), ("error", "score", "score"), strict=True):
+        plot_curves(axis, {method: means[method] for method in style}, x, y, style)
+        axis.set(ylabel=_WORDS[y], xscale="log", xlabel="features" if x is None else _WORDS[x])
+        if x is None:
+            mark_widths(axis, found["n_components"])
+    axes[0].set_yscale("log")
     finish(figure, axes, path, title=f"{dataset}, length scale {scale:g} medians", columns=7)

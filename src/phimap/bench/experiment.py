@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from phimap._files import DataError
 from phimap._progress import Stages
 
 
@@ -116,6 +117,19 @@ def measured(
             rows.append(row)
             advance(1)
     return pd.DataFrame(rows)
+
+
+def read_sets(read: Callable[[str], Any], names: Iterable[str], optional: Container[str]) -> tuple[list, list]:
+    """Read sets by name. Return the sets, and a table of those sets in `optional` whose files do not exist, if any."""
+    found, missing = [], []
+    for name in names:
+        try:
+            found.append(read(name))
+        except DataError as error:
+            if name not in optional:
+                raise
+            missing.append({"set": name, "why": str(error)})
+    return found, [ResultTable("sets that are not there", pd.DataFrame(missing))] if missing else []
 
 
 def spread(
