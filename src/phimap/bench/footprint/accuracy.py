@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -239,14 +238,8 @@ def _read(name: str, options: BenchOptions) -> Dataset:
         return load(name, options.data, options.seed)
     data = load("MNIST", options.data, options.seed)
     kept, kept_test = (np.isin(labels, (7, 9)) for labels in (data.y, data.y_test))
-    return replace(
-        data,
-        name=name,
-        X=data.X[kept],
-        y=(data.y[kept] == 9).astype(np.intp),
-        X_test=data.X_test[kept_test],
-        y_test=(data.y_test[kept_test] == 9).astype(np.intp),
-    )
+    y, y_test = ((labels == 9).astype(np.intp) for labels in (data.y[kept], data.y_test[kept_test]))
+    return Dataset(name, data.X[kept], y, data.X_test[kept_test], y_test)
 
 
 def _table(means: pd.DataFrame, dataset: str, model: str) -> ResultTable:

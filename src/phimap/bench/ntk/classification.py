@@ -106,7 +106,7 @@ def run(
     widths = widths or [part * (10 if len(data.X) <= _FEW_ROWS else 20) for part in range(1, 11)]
     for method in methods:
         if method == "default":
-            yield _default(data, seed)
+            yield {"dataset": data.name, "method": method, "choice": ""} | _default(data, seed)
             continue
         best, chosen = -1.0, None
         settled: np.ndarray | None = None
@@ -125,15 +125,11 @@ def run(
             raise ValueError(f"{method} must have one of the widths {list(widths)} at least. Give larger --features.")
         choice, model, inputs = chosen
         tested = float(np.mean([_accuracy(model, inputs, data.y, ~test, test) for test in data.tests]))
-        yield _row(data, method, choice, best, tested)
+        case = {"dataset": data.name, "method": method, "choice": choice}
+        yield case | {"validation": best, "accuracy": tested}
 
 
-def _row(data: Partitioned, method: str, choice: str, validation: float, accuracy: float) -> dict[str, Any]:
-    facts = {"dataset": data.name, "method": method, "choice": choice}
-    return facts | {"validation": validation, "accuracy": accuracy}
-
-
-def _default(data: Partitioned, seed: int) -> dict[str, Any]:
+def _default(data: Partitioned, seed: int) -> dict[str, float]:
     """Return the accuracies of the classifier with default settings, which is fitted anew for every split."""
 
     def accuracy(held: np.ndarray) -> float:
@@ -141,7 +137,7 @@ def _default(data: Partitioned, seed: int) -> dict[str, Any]:
         return 100.0 * model.score(data.X[held], data.y[held])
 
     tested = float(np.mean([accuracy(test) for test in data.tests]))
-    return _row(data, "default", "", accuracy(data.validation), tested)
+    return {"validation": accuracy(data.validation), "accuracy": tested}
 
 
 def _candidates(
@@ -185,18 +181,15 @@ def _matrices(
     else:
         for choice, width in product(scales if method == "rff" else depths, widths):
             if method == "rff":
-                words, phi = (
-                    f"length scale {choice:.3g}",
-                    pm.FourierFeatures(Gaussian(choice), width, random_state=seed),
-                )
+                words, phi = "length scale", pm.FourierFeatures(Gaussian(choice), width, random_state=seed)
             else:
-                words, phi = f"depth {choice}", MAPS[method](int(choice), width, X.shape[1], seed)
+                words, phi = "depth", MAPS[method](int(choice), width, X.shape[1], seed)
             try:
                 Z = phi.fit(X).transform(X)
             except ValueError:
                 # Some maps have a minimum number of features.
                 continue
-            yield f"{words}, m = {width}", Z @ Z.T
+            yield f"{words} {choice:.3g}, m = {width}", Z @ Z.T
 
 
 def _accuracy(model: Any, inputs: np.ndarray, y: np.ndarray, train: np.ndarray, held: np.ndarray) -> float:
