@@ -25,7 +25,7 @@ import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import locate
 from phimap.bench.exact_ridge import ALPHAS, kernel_predictions
-from phimap.bench.experiment import Finding, Report, ResultTable, measured
+from phimap.bench.experiment import Finding, Report, ResultTable, accuracy_table, measured
 from phimap.bench.figures import accuracies
 from phimap.bench.images import Images, load_cifar10, load_images
 from phimap.bench.network import CHANNELS, network_labels
@@ -152,37 +152,21 @@ def report(options: BenchOptions, stages: Stages) -> Report:
         images = load_images(locate("mnist.npz", options.data), n, n, "MNIST")
     depth, widths = (options.depths or (DEPTH,))[0], options.widths or WIDTHS
     found = measured(stages, options.name, run(images, methods, depth=depth, widths=widths, draws=draws))
-    tables = [_table(part, depth, images.origin) for _, part in found.groupby("n_rows")]
+    tables = []
+    for (n_rows, n_test), part in found.groupby(["n_rows", "n_test"]):
+        title = f"{images.origin}, depth {depth}, {n_rows:,} training and {n_test:,} test images"
+        tables.append(accuracy_table(title, part, seconds=".1f"))
     findings: list[Finding] = []
     if options.name == "cntk-cifar10":
         title = "published: Zandieh et al. 2021, Table 1, 50,000 training images, depth 3"
-        frame = pd.DataFrame(PUBLISHED, columns=_COLUMNS)
-        tables.append(
-            ResultTable(title, frame.replace({"features": 0}, pd.NA), {"features": ",", "accuracy (%)": ".2f"})
-        )
+        frame = pd.DataFrame(PUBLISHED, columns=["method", "features", "accuracy (%)", "seconds"])
+        frame = frame.replace({"features": 0}, pd.NA)
+        tables.append(ResultTable(title, frame, {"features": ",", "accuracy (%)": ".2f"}))
         findings = _findings(found, images.origin) if depth == DEPTH else []
     most = found["n_rows"].max()
     title = f"{images.origin}: {most:,} training images, depth {depth}"
     figures = {f"{options.name}.png": partial(accuracies, title, found[found["n_rows"] == most])}
     return Report(found, tables, figures, findings)
-
-
-_COLUMNS = ["method", "features", "accuracy (%)", "seconds"]
-
-
-def _table(found: pd.DataFrame, depth: int, origin: str) -> ResultTable:
-    frame = found.groupby(["method", "n_components"], sort=False, as_index=False).agg(
-        {"accuracy": "mean", "seconds": "min", "disagreement": "mean"}
-    )
-    frame["n_components"] = frame["n_components"].replace(0, pd.NA)
-    frame = frame.set_axis([*_COLUMNS, "unlike exact (%)"], axis=1)
-    if frame["unlike exact (%)"].isna().all():
-        frame = frame[_COLUMNS]
-    one = found.iloc[0]
-    title = f"{origin}, depth {depth}, {one.n_rows:,} training and {one.n_test:,} test images"
-    return ResultTable(
-        title, frame, {"features": ",", "accuracy (%)": ".2f", "seconds": ".1f", "unlike exact (%)": ".1f"}
-    )
 
 
 def _findings(found: pd.DataFrame, origin: str) -> list[Finding]:

@@ -65,22 +65,9 @@ MAPS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class TableTask:
-    """Training and test rows with standardised columns, and the learner class.
+class TableTask(datasets.Dataset):
+    """Training and test rows with standardised columns and targets or labels, and the learner class."""
 
-    Attributes
-    ----------
-    name : str
-    X, X_test : ndarray of shape (n, d), (n_test, d)
-    y, y_test : ndarray of shape (n,), (n_test,)
-    learner : type
-    """
-
-    name: str
-    X: np.ndarray
-    y: np.ndarray
-    X_test: np.ndarray
-    y_test: np.ndarray
     learner: type
 
 
@@ -97,8 +84,7 @@ def load(name: str, folder: Path | None, seed: int = 0, most_rows: int = _MOST_R
         order = np.random.default_rng(seed).permutation(len(data.X))[:most_rows]
         X, X_test, y, y_test = data.X[order], data.X_test, data.y[order], data.y_test
         learner = pm.KernelClassifier
-    mean, spread = X.mean(axis=0), X.std(axis=0)
-    X, X_test = (((rows - mean) / np.where(spread > 0, spread, 1.0)).astype(np.float32) for rows in (X, X_test))
+    X, X_test = (datasets.standardised(rows, X) for rows in (X, X_test))
     return TableTask(name, X, y, X_test[:_TEST_ROWS], y_test[:_TEST_ROWS], learner)
 
 

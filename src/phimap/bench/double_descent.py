@@ -20,7 +20,7 @@ import pandas as pd
 
 import phimap as pm
 from phimap._progress import Stages
-from phimap.bench.datasets import load
+from phimap.bench.datasets import Dataset, load
 from phimap.bench.experiment import Finding, Report, ResultTable, measured
 from phimap.bench.figures import finish, panels
 from phimap.bench.options import BenchOptions
@@ -36,13 +36,11 @@ _GAUSSIAN_ROWS, _GAUSSIAN_COLUMNS, _NOISE = 400, 200, 0.3
 
 
 @dataclass(frozen=True)
-class RidgeTask:
-    """A regression task: rows in float64, targets, the regularisation, and the number of draws.
+class RidgeTask(Dataset):
+    """A regression task, with rows in float64 and targets in place of labels.
 
     Attributes
     ----------
-    name : str
-    X, y, X_test, y_test : ndarray
     alpha : float
         Regularisation, which is nearly 0 in the published curves. With 1e-8, single draws dominate the mean error at a
         ratio of 1. Tasks compared with theory use 1e-3, so that the mean height of the peak can be estimated.
@@ -50,11 +48,6 @@ class RidgeTask:
         Default number of draws of the features.
     """
 
-    name: str
-    X: np.ndarray
-    y: np.ndarray
-    X_test: np.ndarray
-    y_test: np.ndarray
     alpha: float = 1e-8
     draws: int = 10
 
@@ -72,8 +65,7 @@ def task(name: str, folder: str | PathLike[str] | None, seed: int = 0) -> RidgeT
     of_digits = name == "MNIST-7-9"
     data = load("MNIST" if of_digits else name, folder, seed)
     classes = (7, 9) if of_digits else (0, 1) if data.y.max() < 2 else (1, 2)
-    X, y = _two_classes(data.X, data.y, *classes)
-    X_test, y_test = _two_classes(data.X_test, data.y_test, *classes)
+    X, y, X_test, y_test = (part.astype(np.float64) for part in data.of_classes(*classes, labels=(-1.0, 1.0)))
     if of_digits:
         return RidgeTask(name, X[:400], y[:400], X_test, y_test, alpha=1e-3, draws=50)
     return RidgeTask(name, X[:200], y[:200], X_test, y_test)
@@ -120,12 +112,6 @@ def run(
             predictions["covariates_test"] = covariates[ratio].test
             approximation = float(np.linalg.norm(Z @ Z.T - exact) / np.linalg.norm(exact))
             yield case | {"train": train, "test": test} | predictions | {"approximation": approximation}
-
-
-def _two_classes(X: np.ndarray, y: np.ndarray, first: int, second: int) -> tuple[np.ndarray, np.ndarray]:
-    """Select the rows of two classes, in float64, with targets -1 and 1."""
-    chosen = (y == first) | (y == second)
-    return X[chosen].astype(np.float64), np.where(y[chosen] == first, -1.0, 1.0)
 
 
 def _ridge(Z: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarray:

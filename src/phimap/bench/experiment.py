@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,12 @@ class ResultTable:
     title: str
     frame: pd.DataFrame
     formats: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, title: str, frame: pd.DataFrame, columns: Mapping[str, tuple[str, str]]) -> Self:
+        """Make a table of some columns of a frame: for each its name there, its heading and its format."""
+        shown = frame[list(columns)].set_axis([heading for heading, _ in columns.values()], axis=1)
+        return cls(title, shown, dict(columns.values()))
 
     @property
     def columns(self) -> list[str]:
@@ -141,6 +147,20 @@ def spread(
     """
     wide = frame.pivot_table(index=index, columns=column, values=value, aggfunc=how, sort=False)
     return wide.sort_index(axis=1).rename(columns=head.format).rename_axis(columns=None).reset_index()
+
+
+def accuracy_table(title: str, found: pd.DataFrame, seconds: str = ".2f") -> ResultTable:
+    """Return the table of mean accuracy and least seconds by method and number of features, which is 0 for kernels.
+
+    `seconds` is the format of the seconds. A column `disagreement` is averaged and shown, unless all values are missing.
+    """
+    how = {"accuracy": "mean", "seconds": "min"}
+    columns = {"method": ("method", ""), "n_components": ("features", ","), "accuracy": ("accuracy (%)", ".2f")}
+    columns["seconds"] = ("seconds", seconds)
+    if "disagreement" in found and found["disagreement"].notna().any():
+        how["disagreement"], columns["disagreement"] = "mean", ("unlike exact (%)", ".1f")
+    frame = found.groupby(["method", "n_components"], sort=False, as_index=False).agg(how)
+    return ResultTable.of(title, frame.replace({"n_components": 0}, pd.NA), columns)
 
 
 def mean_and_standard_deviation(values: Sequence[float] | np.ndarray | pd.Series) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ def accuracies(title: str, found: pd.DataFrame, path: Path) -> None:
     finish(figure, axes, path, title=title, columns=5)
 
 
-def finish(figure: Any, axes: Sequence[Any], path: Path, *, title: str = "", columns: int = 0) -> None:
+def finish(figure: Any, axes: Any, path: Path, *, title: str = "", columns: int = 0) -> None:
     """Draw grids, the title and, if `columns` is not 0, one legend below in that many columns; write the file."""
     for axis in axes:
         axis.grid(alpha=0.3)

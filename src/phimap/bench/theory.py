@@ -288,25 +288,19 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _formula_table(title: str, found: pd.DataFrame) -> ResultTable:
-    frame = found[["name", "setting", "predicted", "measured"]].assign(ratio=found["measured"] / found["predicted"])
-    columns = ["method", "distance", "formula", "simulated", "simulated / formula"]
-    formats = {"formula": ".3g", "simulated": ".3g", "simulated / formula": ".3f"}
-    return ResultTable(title, frame.set_axis(columns, axis=1), formats)
+    frame = found.assign(ratio=found["measured"] / found["predicted"])
+    columns = {"name": ("method", ""), "setting": ("distance", ""), "predicted": ("formula", ".3g")}
+    columns |= {"measured": ("simulated", ".3g"), "ratio": ("simulated / formula", ".3f")}
+    return ResultTable.of(title, frame, columns)
 
 
 def _bound_table(found: pd.DataFrame) -> ResultTable:
-    frame = pd.DataFrame(
-        {
-            "bound": found["name"],
-            "rows or epsilon": found["setting"],
-            "promised": found["n_components"],
-            "printed": ["" if pd.isna(printed) else f"{printed:,}" for printed in found["printed"]],
-            "epsilon, mean of draws": found["measured"],
-            "missed": found["failures"].astype(str) + " of " + found["draws"].astype(str),
-        }
-    )
+    printed = ["" if pd.isna(number) else f"{number:,}" for number in found["printed"]]
+    frame = found.assign(printed=printed, missed=found["failures"].astype(str) + " of " + found["draws"].astype(str))
+    columns = {"name": ("bound", ""), "setting": ("rows or epsilon", ""), "n_components": ("promised", ",")}
+    columns |= {"printed": ("printed", ""), "measured": ("epsilon, mean of draws", ".3g"), "missed": ("missed", "")}
     title = f"bounds at epsilon = {EPSILON:g}, delta = {DELTA:g}, alpha = {ALPHA:g} (of sketches {SKETCH_ALPHA:g})"
-    return ResultTable(title, frame, {"promised": ",", "epsilon, mean of draws": ".3g"})
+    return ResultTable.of(title, frame, columns)
 
 
 def _ratios(found: pd.DataFrame) -> str:

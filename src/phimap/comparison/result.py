@@ -54,7 +54,8 @@ class ModelResult:
         rises = [one.memory for one in fits if one.memory is not None]
         errors = tuple(float(np.sqrt(mean)) if task == "regression" else mean for mean in means)
         times = np.mean([(one.seconds, one.processor_seconds, one.predict_seconds) for one in fits], axis=0)
-        return cls(name, says, errors, *times.tolist(), max(rises, default=None), float(np.mean(sizes)))
+        fit, processor, predict = times.tolist()
+        return cls(name, says, errors, fit, processor, predict, max(rises, default=None), float(np.mean(sizes)))
 
     @property
     def error(self) -> float:

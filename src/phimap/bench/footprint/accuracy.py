@@ -237,17 +237,14 @@ def _read(name: str, options: BenchOptions) -> Dataset:
     if name != _DIGITS:
         return load(name, options.data, options.seed)
     data = load("MNIST", options.data, options.seed)
-    kept, kept_test = (np.isin(labels, (7, 9)) for labels in (data.y, data.y_test))
-    y, y_test = ((labels == 9).astype(np.intp) for labels in (data.y[kept], data.y_test[kept_test]))
-    return Dataset(name, data.X[kept], y, data.X_test[kept_test], y_test)
+    return Dataset(name, *data.of_classes(7, 9, labels=(0, 1)))
 
 
 def _table(means: pd.DataFrame, dataset: str, model: str) -> ResultTable:
     frame = means.sort_values(["bytes", "accuracy"], ascending=[True, False], kind="stable")
-    frame = frame[["method", "n_components", "bytes", "seconds", "accuracy", "error"]]
-    frame = frame.set_axis(["method", "features", "bytes", "seconds", "accuracy (%)", "test error"], axis=1)
-    formats = {"bytes": ".0f", "seconds": ".2f", "accuracy (%)": ".2f", "test error": ".4f"}
-    return ResultTable(f"{dataset}: {model}, by bytes a row", frame, formats)
+    columns = {"method": ("method", ""), "n_components": ("features", ""), "bytes": ("bytes", ".0f")}
+    columns |= {"seconds": ("seconds", ".2f"), "accuracy": ("accuracy (%)", ".2f"), "error": ("test error", ".4f")}
+    return ResultTable.of(f"{dataset}: {model}, by bytes a row", frame, columns)
 
 
 def _figure(means: pd.DataFrame, title: str, path: Path) -> None:

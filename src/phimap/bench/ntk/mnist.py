@@ -22,7 +22,7 @@ import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import Dataset, load
 from phimap.bench.exact_ridge import fit_predict
-from phimap.bench.experiment import Finding, Report, ResultTable, measured
+from phimap.bench.experiment import Finding, Report, ResultTable, accuracy_table, measured
 from phimap.bench.figures import accuracies
 from phimap.bench.ntk.methods import METHODS
 from phimap.bench.options import BenchOptions
@@ -121,9 +121,5 @@ def _findings(found: pd.DataFrame) -> Iterator[Finding]:
 
 
 def _table(found: pd.DataFrame, dataset: str, depth: int, n_rows: int) -> ResultTable:
-    frame = found.groupby(["method", "n_components"], sort=False, as_index=False)
-    frame = frame.agg({"accuracy": "mean", "seconds": "min"}).replace({"n_components": 0}, pd.NA)
     title = f"{dataset}, depth {depth}, {n_rows:,} training rows"
-    title += f"\n{PUBLISHED}" if dataset == "MNIST" and depth == 1 else ""
-    frame = frame.set_axis(["method", "features", "accuracy (%)", "seconds"], axis=1)
-    return ResultTable(title, frame, {"features": ",", "accuracy (%)": ".2f", "seconds": ".2f"})
+    return accuracy_table(f"{title}\n{PUBLISHED}" if dataset == "MNIST" and depth == 1 else title, found)

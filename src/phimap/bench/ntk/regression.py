@@ -25,6 +25,7 @@ import pandas as pd
 
 import phimap as pm
 from phimap._progress import Stages
+from phimap.bench.datasets import standardised
 from phimap.bench.exact_ridge import fit_predict
 from phimap.bench.experiment import Finding, Report, ResultTable, mean_and_standard_deviation, measured, read_sets
 from phimap.bench.ntk.methods import METHODS as MAPS
@@ -110,8 +111,7 @@ def run(
         folds = np.array_split(np.sort(order[:size]) if consecutive else order[:size], FOLDS)
         for fold, test in enumerate(folds):
             train = np.concatenate(folds[:fold] + folds[fold + 1 :])
-            mean, standard_deviation = X[train].mean(axis=0), X[train].std(axis=0)
-            scaled = ((X - mean) / np.where(standard_deviation > 0, standard_deviation, 1.0)).astype(np.float32)
+            scaled = standardised(X, X[train])
             for method in methods:
                 if method in ("rbf", "ntk") and size > _EXACT_ROWS:
                     continue
