@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -37,30 +38,22 @@ _ERROR_ROWS = 1000
 METRIC = "learned metric"
 
 
-def _reweighted(method: str) -> Any:
-    # Directions are drawn independently, so that these features differ from plain ones only in their weights.
-    return lambda kernel, m: pm.ReweightedFeatures(kernel, m, method=method, projection="gaussian")
+def _compressed(kernel: Gaussian, m: int, method: str) -> Any:
+    return pm.CompressedFeatures(pm.FourierFeatures(kernel, 4 * m, projection="gaussian"), m, method=method)
 
 
-def _compressed(method: str) -> Any:
-    def make(kernel: Gaussian, m: int) -> Any:
-        wide = pm.FourierFeatures(kernel, 4 * m, projection="gaussian")
-        return pm.CompressedFeatures(wide, m, method=method)
-
-    return make
-
-
-#: For each method, a function that makes the map from a kernel and a number of features.
+#: For each method, a function that makes the map from a kernel and a number of features. Reweighted features have
+#: independent directions, so that they differ from plain ones only in their weights.
 MAPS: dict[str, Any] = {
-    "gaussian": lambda kernel, m: pm.FourierFeatures(kernel, m, projection="gaussian"),
-    "orthogonal": lambda kernel, m: pm.FourierFeatures(kernel, m, projection="orthogonal"),
-    "minimum-energy": lambda kernel, m: pm.FourierFeatures(kernel, m, projection="minimum-energy"),
-    "nystroem": lambda kernel, m: pm.NystroemFeatures(kernel, m),
-    "leverage": lambda kernel, m: pm.LeverageFeatures(kernel, m),
-    "surrogate": lambda kernel, m: pm.LeverageFeatures(kernel, m, scores="surrogate"),
-    **{name: _reweighted(name) for name in ("kitchen-sinks", "polarization", "alignment", "stein", "least-squares")},
-    "frank-wolfe": _compressed("frank-wolfe"),
-    "giga": _compressed("giga"),
+    **{name: partial(pm.FourierFeatures, projection=name) for name in ("gaussian", "orthogonal", "minimum-energy")},
+    "nystroem": pm.NystroemFeatures,
+    "leverage": pm.LeverageFeatures,
+    "surrogate": partial(pm.LeverageFeatures, scores="surrogate"),
+    **{
+        name: partial(pm.ReweightedFeatures, method=name, projection="gaussian")
+        for name in ("kitchen-sinks", "polarization", "alignment", "stein", "least-squares")
+    },
+    **{name: partial(_compressed, method=name) for name in ("frank-wolfe", "giga")},
 }
 
 
@@ -101,14 +94,13 @@ def run(
     median = median_length_scale(task.X[:_ERROR_ROWS])
     for method in methods:
         _fitted(task, method, Gaussian(median), min(widths), 0)
-        for scale in (float("nan"),) if method == METRIC else SCALES:
-            kernel = Gaussian(median * scale)
-            for width in widths:
-                for seed in draws:
-                    yield _measured(task, method, kernel, scale, width, seed)
+        scales = (float("nan"),) if method == METRIC else SCALES
+        for scale, width, seed in product(scales, widths, draws):
+            case = {"dataset": task.name, "method": method, "scale": scale, "n_components": width, "seed": seed}
+            yield case | _measured(task, method, Gaussian(median * scale), width, seed)
 
 
-def _measured(task: TableTask, method: str, kernel: Gaussian, scale: float, width: int, seed: int) -> dict[str, Any]:
+def _measured(task: TableTask, method: str, kernel: Gaussian, width: int, seed: int) -> dict[str, float]:
     model, seconds = _fitted(task, method, kernel, width, seed)
     error = map_seconds = float("nan")
     if method != METRIC:
@@ -118,23 +110,14 @@ def _measured(task: TableTask, method: str, kernel: Gaussian, scale: float, widt
         map_seconds = time.perf_counter() - start
         if not isinstance(phi.kernel_, FiniteSpectrum):
             error = pm.metrics.relative_error(phi, task.X_test, n_subset=_ERROR_ROWS)
-    return {
-        "dataset": task.name,
-        "method": method,
-        "scale": scale,
-        "n_components": width,
-        "seed": seed,
-        "error": error,
-        "score": 100 * float(model.score(task.X_test, task.y_test)),
-        "map_seconds": map_seconds,
-        "seconds": seconds,
-    }
+    score = 100 * float(model.score(task.X_test, task.y_test))
+    return {"error": error, "score": score, "map_seconds": map_seconds, "seconds": seconds}
 
 
 def _fitted(task: TableTask, method: str, kernel: Gaussian, width: int, seed: int) -> tuple[Any, float]:
     """Return the learner fitted to a method's features, and the seconds of the fit."""
     if method == METRIC:
-        model = task.learner("gaussian", width, metric="auto", random_state=seed)
+        model: Any = task.learner("gaussian", width, metric="auto", random_state=seed)
     else:
         phi = MAPS[method](kernel, width).set_params(random_state=seed)
         model = task.learner(phi, standardize=None, random_state=seed)
@@ -173,13 +156,9 @@ def _findings(dataset: str, scale: float, found: pd.DataFrame) -> Iterator[Findi
     means = found[found["n_components"] == width].groupby("method", sort=False)[["error", "score"]].mean()
     for what, winner in (("error", means["error"].idxmin()), ("score", means["score"].idxmax())):
         if "gaussian" in means.index:
-            yield Finding(
-                "Liu et al. (2021)",
-                f"Sections 2.4 and 4, {dataset}, length scale {scale:g} medians",
-                _WORDS[what],
-                f"{width:,} features, {draws} draws",
-                f"{means[what][winner]:.3g} ({winner}); plain features {means[what]['gaussian']:.3g}",
-            )
+            place = f"Sections 2.4 and 4, {dataset}, length scale {scale:g} medians"
+            ours = f"{means[what][winner]:.3g} ({winner}); plain features {means[what]['gaussian']:.3g}"
+            yield Finding("Liu et al. (2021)", place, _WORDS[what], f"{width:,} features, {draws} draws", ours)
 
 
 def of_scale(found: pd.DataFrame, scale: float) -> pd.DataFrame:

@@ -152,7 +152,7 @@ def spread(
 def accuracy_table(title: str, found: pd.DataFrame, seconds: str = ".2f") -> ResultTable:
     """Return the table of mean accuracy and least seconds by method and number of features, which is 0 for kernels.
 
-    `seconds` is the format of the seconds. A column `disagreement` is averaged and shown, unless all values are missing.
+    `seconds` is the format of the seconds. A column `disagreement` is averaged and shown unless all values are missing.
     """
     how = {"accuracy": "mean", "seconds": "min"}
     columns = {"method": ("method", ""), "n_components": ("features", ","), "accuracy": ("accuracy (%)", ".2f")}

@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
@@ -35,6 +34,7 @@ import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.experiment import Finding, Report, ResultTable, measured
 from phimap.bench.ntk.methods import METHODS as MAPS
+from phimap.bench.ntk.methods import ensembles
 from phimap.bench.options import BenchOptions
 from phimap.bench.uci import Partitioned, load_collection
 from phimap.kernels import NTK, Gaussian, Polynomial
@@ -46,8 +46,7 @@ COSTS = tuple(2.0**power for power in range(-19, 21, 3))
 #: Length scales of the Gaussian kernel, in multiples of the median distance.
 LENGTH_SCALES = (0.5, 1.0, 2.0)
 DEGREES = (1, 2, 3)
-#: Numbers of trees of ensembles, and widths of networks.
-ENSEMBLES, NETWORK_WIDTHS = (50, 100, 200, 500), (64, 128, 256, 512, 1024, 2048)
+NETWORK_WIDTHS = (64, 128, 256, 512, 1024, 2048)
 CLASSIFIERS = ("adaboost", "forest", "neighbours", "network")
 KERNELS = ("polynomial", "rbf", "rff", "ntk")
 CHOSEN = ("adaboost", "forest", "neighbours", *KERNELS, "published-countsketch", "published-gibbs", "features")
@@ -159,11 +158,9 @@ def _classifiers(method: str, n_rows: int, depths: Sequence[int], seed: int) -> 
         yield from ((f"k = {k}", KNeighborsClassifier(k)) for k in range(1, min(20, n_rows // 4) + 1))
     elif method == "network":
         for depth, width in product(depths, NETWORK_WIDTHS):
-            model = MLPClassifier((width,) * depth, max_iter=100, random_state=seed)
-            yield f"depth {depth}, width {width}", model
+            yield f"depth {depth}, width {width}", MLPClassifier((width,) * depth, max_iter=100, random_state=seed)
     else:
-        ensemble = AdaBoostClassifier if method == "adaboost" else RandomForestClassifier
-        yield from ((f"{size} trees", ensemble(n_estimators=size, random_state=seed)) for size in ENSEMBLES)
+        yield from ensembles(method, seed)
 
 
 def _matrices(

@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -42,6 +41,7 @@ from phimap.bench.datasets import SETS, Dataset, load, locate, unit_rows
 from phimap.bench.experiment import Finding, Report, ResultTable, measured
 from phimap.bench.figures import finish, mark_widths, panels, styles
 from phimap.bench.ntk.methods import METHODS as MAPS
+from phimap.bench.ntk.methods import ensembles
 from phimap.bench.options import BenchOptions
 from phimap.features import FeatureMap
 from phimap.kernels import NTK, Gaussian
@@ -51,7 +51,7 @@ DEPTH, SHOTS, WIDTH, MOST_ROWS = 2, 5, 4000, 10_000
 #: Values of C for logistic regression and support vector machines, for features of norm 1 and kernels whose diagonal is
 #: of order 1.
 COSTS = tuple(10.0**power for power in range(-2, 5))
-ENSEMBLES, NEIGHBOURS = (50, 100, 200, 500), (1, 2, 3, 5, 10)
+NEIGHBOURS = (1, 2, 3, 5, 10)
 RANDOM = ("rff", "published-countsketch", "published-gibbs", "features")
 METHODS = ("linear", "neighbours", "adaboost", "forest", "linear-svm", "rbf", "ntk", *RANDOM)
 #: Sets of Table 3, and mean accuracies in percent by method, in the order of the sets.
@@ -149,8 +149,7 @@ def _prepared(
     if method == "neighbours":
         models = ((f"k = {k}", KNeighborsClassifier(k)) for k in NEIGHBOURS if k <= len(X) // 2)
         return (X, X_test), models
-    ensemble = AdaBoostClassifier if method == "adaboost" else RandomForestClassifier
-    return (X, X_test), ((f"{n} trees", ensemble(n_estimators=n, random_state=seed)) for n in ENSEMBLES)
+    return (X, X_test), ensembles(method, seed)
 
 
 def _each(make: Callable[..., Any], **options: Any) -> Iterator[tuple[str, Any]]:

@@ -1,15 +1,20 @@
-"""The maps of the neural tangent kernel that the experiments compare."""
+"""The maps of the neural tangent kernel, and the ensembles of trees, that the experiments compare."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from math import sqrt
 from typing import Any
 
+from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
+
 import phimap as pm
 from phimap.features import FeatureMap
 from phimap.kernels import NTK
+
+#: Numbers of trees of ensembles.
+ENSEMBLES = (50, 100, 200, 500)
 
 
 def published(depth: int, width: int, n_features: int, seed: int, **options: Any) -> FeatureMap:
@@ -40,6 +45,12 @@ def _features(depth: int, width: int, n_features: int, seed: int, **options: Any
 
 def _sketch(depth: int, width: int, n_features: int, seed: int, **options: Any) -> FeatureMap:
     return pm.NTKSketch(depth, width, random_state=seed, **options)
+
+
+def ensembles(method: str, seed: int) -> Iterator[tuple[str, Any]]:
+    """Yield ensembles of trees of several sizes, boosted for the method adaboost and else bagged, with descriptions."""
+    ensemble = AdaBoostClassifier if method == "adaboost" else RandomForestClassifier
+    return ((f"{size} trees", ensemble(n_estimators=size, random_state=seed)) for size in ENSEMBLES)
 
 
 #: Functions that make a map from depth, number of features, number of columns and seed, by the map's name.
