@@ -33,7 +33,7 @@ class ResultTable:
 
     @classmethod
     def of(cls, title: str, frame: pd.DataFrame, columns: Mapping[str, tuple[str, str]]) -> Self:
-        """Make a table of some columns of a frame: for each its name there, its heading and its format."""
+        """Make a table from columns of a frame. `columns` maps the name of each column to its heading and format."""
         shown = frame[list(columns)].set_axis([heading for heading, _ in columns.values()], axis=1)
         return cls(title, shown, dict(columns.values()))
 
@@ -126,7 +126,10 @@ def measured(
 
 
 def read_sets(read: Callable[[str], Any], names: Iterable[str], optional: Container[str]) -> tuple[list, list]:
-    """Read sets by name. Return the sets, and a table of those sets in `optional` whose files do not exist, if any."""
+    """Return the sets of these names, and a table of the missing sets unless there are none.
+
+    A set in `optional` is missing if its file does not exist. For other sets, this raises `DataError`.
+    """
     found, missing = [], []
     for name in names:
         try:
@@ -150,8 +153,9 @@ def spread(
 
 
 def accuracy_table(title: str, found: pd.DataFrame, seconds: str = ".2f") -> ResultTable:
-    """Return the table of mean accuracy and least seconds by method and number of features, which is 0 for kernels.
+    """Return a table with the mean accuracy and the least seconds of each method at each number of features.
 
+    The number of features is 0 for methods without features; its cell shows "-".
     `seconds` is the format of the seconds. A column `disagreement` is averaged and shown unless all values are missing.
     """
     how = {"accuracy": "mean", "seconds": "min"}

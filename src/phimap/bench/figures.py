@@ -46,14 +46,14 @@ def styles(methods: Iterable[str], black: str = "gaussian") -> dict[str, dict[st
 
 
 def curves(found: pd.DataFrame, x: str, **how: Any) -> dict[str, pd.DataFrame]:
-    """Return, for each method in order of first occurrence, columns aggregated by `how` at ascending values of `x`."""
+    """Return a frame for each method, with ascending `x` as index. `how` gives the aggregation of each column."""
     return {method: part.groupby(x).agg(how) for method, part in found.groupby("method", sort=False)}
 
 
 def plot_curves(
     axis: Any, lines: Mapping[str, pd.DataFrame], x: str | None, y: str, style: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Plot column `y` of each frame against column `x`, or against the index for None, in the style of the method."""
+    """Plot a line for each method: column `y` of its frame against column `x`, or against the index if `x` is None."""
     for method, line in lines.items():
         at = line.index if x is None else line[x]
         axis.plot(at, line[y], marker="o", markersize=3, **{"label": method, **style[method]})

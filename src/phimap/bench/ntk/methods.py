@@ -48,7 +48,7 @@ def _sketch(depth: int, width: int, n_features: int, seed: int, **options: Any) 
 
 
 def ensembles(method: str, seed: int) -> Iterator[tuple[str, Any]]:
-    """Yield ensembles of trees of several sizes, boosted for the method adaboost and else bagged, with descriptions."""
+    """Yield a description and a classifier for each number of trees: AdaBoost or, for other methods, a forest."""
     ensemble = AdaBoostClassifier if method == "adaboost" else RandomForestClassifier
     return ((f"{size} trees", ensemble(n_estimators=size, random_state=seed)) for size in ENSEMBLES)
 
