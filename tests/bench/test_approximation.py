@@ -10,11 +10,8 @@ import pytest
 from scipy import sparse
 from typer.testing import CliRunner
 
-from phimap.bench import datasets
-from phimap.bench.approximation import results
-from phimap.bench.approximation.families import FAMILIES
-from phimap.bench.approximation.measure import MULTIPLES, run
-from phimap.bench.approximation.results import best
+from phimap.bench import approximation, datasets
+from phimap.bench.approximation import FAMILIES, MULTIPLES, best, run
 from phimap.cli.commands import app
 from phimap.io import DataError
 from tests.support.rows import rows
@@ -121,11 +118,11 @@ def test_widths_and_rows_can_be_chosen():
 
 @pytest.mark.parametrize(("first", "published"), [(2, "ssf"), (3, "")])
 def test_published_methods_stand_beside_the_same_widths_only(monkeypatch, first, published):
-    monkeypatch.setitem(results.PUBLISHED, "set", (["ssf"], ["orthogonal", "qmc"]))
+    monkeypatch.setitem(approximation.PUBLISHED, "set", (["ssf"], ["orthogonal", "qmc"]))
     X, y = np.zeros((5, 3), np.float32), np.zeros(5)
     widths = [3 * multiple for multiple in (first, 4, 16, 32)]
     found = pd.concat(made_up("gaussian", [1.0, 1.1], width) for width in widths)
-    table = results._best_table({"set": found}, [datasets.Dataset("set", X, y, X, y)], "gaussian")
+    table = approximation._best_table([(datasets.Dataset("set", X, y, X, y), found)], "gaussian")
     assert [line[2] for line in table.lines] == [published, "orthogonal, qmc"]
 
 

@@ -15,7 +15,7 @@ from phimap._progress import Stages
 from phimap.bench import datasets, uci
 from phimap.bench.exact_ridge import feature_predictions, fit_predict, kernel_predictions, predictions
 from phimap.bench.ntk import activations, classification, error, function, low_shot, mnist, regression, spectral
-from phimap.bench.ntk.methods import METHODS, shared
+from phimap.bench.ntk.methods import ENSEMBLES, METHODS, shared
 from phimap.bench.options import BenchOptions
 from phimap.cli.commands import app
 from phimap.io import DataError
@@ -186,7 +186,7 @@ def test_other_classifiers_are_tuned(collection):
     assert min(found["forest"].accuracy, found["neighbours"].accuracy) > 75
     # Stumps of one column each cannot tell the sign of a product, however many they are.
     assert found["adaboost"].accuracy < 70
-    assert found["forest"].choice.removesuffix(" trees") in map(str, classification.ENSEMBLES)
+    assert found["forest"].choice.removesuffix(" trees") in map(str, ENSEMBLES)
     assert 1 <= int(found["neighbours"].choice.removeprefix("k = ")) <= 20
 
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from phimap._progress import Stages
 from phimap.bench.options import BenchOptions
-from phimap.bench.theory.measure import BOUNDS, DELTA, EPSILON, VARIANCES, biases, bounds, hard_rows, lemmas, variances
-from phimap.bench.theory.results import report
+from phimap.bench.theory import BOUNDS, DELTA, EPSILON, VARIANCES, biases, bounds, hard_rows, lemmas, report, variances
 from tests.support.rows import rows
 
 

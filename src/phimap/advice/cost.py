@@ -254,22 +254,9 @@ def cost(
         feature_seconds, searches = getattr(machine, kind), kernel == "auto"
     else:
         feature_seconds, searches = check_real("kernel", kernel, above=0.0), False
-    work = Workload(
-        n_rows,
-        n_columns,
-        n_components,
-        n_targets,
-        dtype,
-        solver,
-        file_format,
-        searches if search is None else bool(search),
-        holdout,
-        workers,
-        threads,
-        None if memory is None else parse_bytes(memory),
-        passes,
-        file_columns,
-    )
+    searches, budget = searches if search is None else bool(search), None if memory is None else parse_bytes(memory)
+    sizes, fit = (n_rows, n_columns, n_components, n_targets), (dtype, solver, file_format, searches, holdout)
+    work = Workload(*sizes, *fit, workers, threads, budget, passes, file_columns)
     return Cost(work, machine, tuple(_Clock(work, machine, feature_seconds).stages()), *_memory(work, machine))
 
 

@@ -11,11 +11,11 @@ EXPERIMENTS = {
         "Han et al. (2021), Figure 3: labels of greedy designs against random ones, with 2,048 features of its 10,000",
     ),
     "approximation": (
-        "approximation.results",
+        "approximation",
         "Liu et al. (2021), Section 6.1 and Table 7: error of every projection, without MNIST-8M, cod-RNA and covtype",
     ),
     "classification": (
-        "approximation.results",
+        "approximation",
         "Liu et al. (2021), Section 6.2: test accuracy of tuned classifiers on every projection's features",
     ),
     "data-dependent": (
@@ -70,7 +70,7 @@ EXPERIMENTS = {
     ),
     "spectra": ("spectra", "Ali et al. (2022), Figure 2: spectra of kernel matrices and of their equivalents"),
     "theory": (
-        "theory.results",
+        "theory",
         "Liu et al. (2021), Section 3.1, and theorems of three papers: variances and bounds beside draws",
     ),
     "polynomial": (

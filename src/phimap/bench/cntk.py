@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import locate
 from phimap.bench.exact_ridge import ALPHAS, kernel_predictions
-from phimap.bench.experiment import Finding, Report, ResultTable, measured
+from phimap.bench.experiment import Finding, Report, ResultTable, accuracy_table, measured
 from phimap.bench.figures import accuracies
 from phimap.bench.images import Images, load_cifar10, load_images
 from phimap.bench.network import CHANNELS, network_labels
@@ -82,25 +83,22 @@ def run(
         few = images.first(exact_rows)
         start = time.perf_counter()
         exact = _exact_labels(few, depth)
-        yield _measurement("exact", few, 0, 0, exact, start)
+        yield _measurement("exact", few, 0, 0, exact, start, None)
         sizes.add((len(few.X), len(few.X_test)))
     for n, t in sorted(sizes):
         part = images.first(n, t)
         same = exact if (n, t) == (len(few.X), len(few.X_test)) else None
         for draw in draws if "cnn" in methods else ():
             start = time.perf_counter()
-            network = {"depth": depth, "filter_size": FILTER_SIZE, "seed": draw}
-            yield _measurement(
-                "cnn", part, 0, draw, network_labels(part.X, part.y, part.X_test, **network), start, same
-            )
-        for method in methods:
-            for width in widths if method in ("sketch", "gradient") else ():
-                for draw in draws:
-                    phi = feature_map(method, depth, width, draw)
-                    start = time.perf_counter()
-                    model = pm.KernelClassifier(phi, standardize=False, device=device, random_state=draw)
-                    labels = model.fit(part.X, part.y).predict(part.X_test)
-                    yield _measurement(method, part, model.feature_map_.record_.n_components, draw, labels, start, same)
+            labels = network_labels(part.X, part.y, part.X_test, depth=depth, filter_size=FILTER_SIZE, seed=draw)
+            yield _measurement("cnn", part, 0, draw, labels, start, same)
+        maps = [method for method in methods if method in ("sketch", "gradient")]
+        for method, width, draw in product(maps, widths, draws):
+            phi = feature_map(method, depth, width, draw)
+            start = time.perf_counter()
+            model = pm.KernelClassifier(phi, standardize=False, device=device, random_state=draw)
+            labels = model.fit(part.X, part.y).predict(part.X_test)
+            yield _measurement(method, part, model.feature_map_.record_.n_components, draw, labels, start, same)
 
 
 def feature_map(method: str, depth: int, width: int, seed: int) -> FeatureMap:
@@ -129,25 +127,19 @@ def _exact_labels(images: Images, depth: int) -> np.ndarray:
 
 
 def _measurement(
-    method: str,
-    images: Images,
-    width: int,
-    seed: int,
-    labels: np.ndarray,
-    start: float,
-    exact: np.ndarray | None = None,
+    method: str, images: Images, width: int, seed: int, labels: np.ndarray, start: float, exact: np.ndarray | None
 ) -> dict[str, Any]:
     seconds = time.perf_counter() - start
-    return {
+    case = {
         "method": method,
         "n_rows": len(images.X),
         "n_test": len(images.X_test),
         "n_components": width,
         "seed": seed,
-        "accuracy": 100.0 * float((labels == images.y_test).mean()),
-        "seconds": seconds,
-        "disagreement": None if exact is None else 100.0 * float((labels != exact).mean()),
     }
+    accuracy = 100.0 * float((labels == images.y_test).mean())
+    disagreement = None if exact is None else 100.0 * float((labels != exact).mean())
+    return case | {"accuracy": accuracy, "seconds": seconds, "disagreement": disagreement}
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
@@ -160,37 +152,21 @@ def report(options: BenchOptions, stages: Stages) -> Report:
         images = load_images(locate("mnist.npz", options.data), n, n, "MNIST")
     depth, widths = (options.depths or (DEPTH,))[0], options.widths or WIDTHS
     found = measured(stages, options.name, run(images, methods, depth=depth, widths=widths, draws=draws))
-    tables = [_table(part, depth, images.origin) for _, part in found.groupby("n_rows")]
+    tables = []
+    for (n_rows, n_test), part in found.groupby(["n_rows", "n_test"]):
+        title = f"{images.origin}, depth {depth}, {n_rows:,} training and {n_test:,} test images"
+        tables.append(accuracy_table(title, part, seconds=".1f"))
     findings: list[Finding] = []
     if options.name == "cntk-cifar10":
         title = "published: Zandieh et al. 2021, Table 1, 50,000 training images, depth 3"
-        frame = pd.DataFrame(PUBLISHED, columns=_COLUMNS)
-        tables.append(
-            ResultTable(title, frame.replace({"features": 0}, pd.NA), {"features": ",", "accuracy (%)": ".2f"})
-        )
+        frame = pd.DataFrame(PUBLISHED, columns=["method", "features", "accuracy (%)", "seconds"])
+        frame = frame.replace({"features": 0}, pd.NA)
+        tables.append(ResultTable(title, frame, {"features": ",", "accuracy (%)": ".2f"}))
         findings = _findings(found, images.origin) if depth == DEPTH else []
     most = found["n_rows"].max()
     title = f"{images.origin}: {most:,} training images, depth {depth}"
     figures = {f"{options.name}.png": partial(accuracies, title, found[found["n_rows"] == most])}
     return Report(found, tables, figures, findings)
-
-
-_COLUMNS = ["method", "features", "accuracy (%)", "seconds"]
-
-
-def _table(found: pd.DataFrame, depth: int, origin: str) -> ResultTable:
-    frame = found.groupby(["method", "n_components"], sort=False, as_index=False).agg(
-        {"accuracy": "mean", "seconds": "min", "disagreement": "mean"}
-    )
-    frame["n_components"] = frame["n_components"].replace(0, pd.NA)
-    frame = frame.set_axis([*_COLUMNS, "unlike exact (%)"], axis=1)
-    if frame["unlike exact (%)"].isna().all():
-        frame = frame[_COLUMNS]
-    one = found.iloc[0]
-    title = f"{origin}, depth {depth}, {one.n_rows:,} training and {one.n_test:,} test images"
-    return ResultTable(
-        title, frame, {"features": ",", "accuracy (%)": ".2f", "seconds": ".1f", "unlike exact (%)": ".1f"}
-    )
 
 
 def _findings(found: pd.DataFrame, origin: str) -> list[Finding]:

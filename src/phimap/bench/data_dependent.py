@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import phimap as pm
 from phimap._progress import Stages
 from phimap.bench import datasets, uci
 from phimap.bench.experiment import Finding, Report, ResultTable, mean_and_standard_deviation, measured, spread
-from phimap.bench.figures import finish, mark_widths, panels, styles
+from phimap.bench.figures import curves, finish, mark_widths, panels, plot_curves, styles
 from phimap.bench.options import BenchOptions
 from phimap.kernels import FiniteSpectrum, Gaussian
 from phimap.learn.search.families import median_length_scale
@@ -37,50 +38,29 @@ _ERROR_ROWS = 1000
 METRIC = "learned metric"
 
 
-def _reweighted(method: str) -> Any:
-    # Directions are drawn independently, so that these features differ from plain ones only in their weights.
-    return lambda kernel, m: pm.ReweightedFeatures(kernel, m, method=method, projection="gaussian")
+def _compressed(kernel: Gaussian, m: int, method: str) -> Any:
+    return pm.CompressedFeatures(pm.FourierFeatures(kernel, 4 * m, projection="gaussian"), m, method=method)
 
 
-def _compressed(method: str) -> Any:
-    def make(kernel: Gaussian, m: int) -> Any:
-        wide = pm.FourierFeatures(kernel, 4 * m, projection="gaussian")
-        return pm.CompressedFeatures(wide, m, method=method)
-
-    return make
-
-
-#: For each method, a function that makes the map from a kernel and a number of features.
+#: For each method, a function that makes the map from a kernel and a number of features. Reweighted features have
+#: independent directions, so that they differ from plain ones only in their weights.
 MAPS: dict[str, Any] = {
-    "gaussian": lambda kernel, m: pm.FourierFeatures(kernel, m, projection="gaussian"),
-    "orthogonal": lambda kernel, m: pm.FourierFeatures(kernel, m, projection="orthogonal"),
-    "minimum-energy": lambda kernel, m: pm.FourierFeatures(kernel, m, projection="minimum-energy"),
-    "nystroem": lambda kernel, m: pm.NystroemFeatures(kernel, m),
-    "leverage": lambda kernel, m: pm.LeverageFeatures(kernel, m),
-    "surrogate": lambda kernel, m: pm.LeverageFeatures(kernel, m, scores="surrogate"),
-    **{name: _reweighted(name) for name in ("kitchen-sinks", "polarization", "alignment", "stein", "least-squares")},
-    "frank-wolfe": _compressed("frank-wolfe"),
-    "giga": _compressed("giga"),
+    **{name: partial(pm.FourierFeatures, projection=name) for name in ("gaussian", "orthogonal", "minimum-energy")},
+    "nystroem": pm.NystroemFeatures,
+    "leverage": pm.LeverageFeatures,
+    "surrogate": partial(pm.LeverageFeatures, scores="surrogate"),
+    **{
+        name: partial(pm.ReweightedFeatures, method=name, projection="gaussian")
+        for name in ("kitchen-sinks", "polarization", "alignment", "stein", "least-squares")
+    },
+    **{name: partial(_compressed, method=name) for name in ("frank-wolfe", "giga")},
 }
 
 
 @dataclass(frozen=True)
-class TableTask:
-    """Training and test rows with standardised columns, and the learner class.
+class TableTask(datasets.Dataset):
+    """Training and test rows with standardised columns and targets or labels, and the learner class."""
 
-    Attributes
-    ----------
-    name : str
-    X, X_test : ndarray of shape (n, d), (n_test, d)
-    y, y_test : ndarray of shape (n,), (n_test,)
-    learner : type
-    """
-
-    name: str
-    X: np.ndarray
-    y: np.ndarray
-    X_test: np.ndarray
-    y_test: np.ndarray
     learner: type
 
 
@@ -97,8 +77,7 @@ def load(name: str, folder: Path | None, seed: int = 0, most_rows: int = _MOST_R
         order = np.random.default_rng(seed).permutation(len(data.X))[:most_rows]
         X, X_test, y, y_test = data.X[order], data.X_test, data.y[order], data.y_test
         learner = pm.KernelClassifier
-    mean, spread = X.mean(axis=0), X.std(axis=0)
-    X, X_test = (((rows - mean) / np.where(spread > 0, spread, 1.0)).astype(np.float32) for rows in (X, X_test))
+    X, X_test = (datasets.standardised(rows, X) for rows in (X, X_test))
     return TableTask(name, X, y, X_test[:_TEST_ROWS], y_test[:_TEST_ROWS], learner)
 
 
@@ -115,14 +94,13 @@ def run(
     median = median_length_scale(task.X[:_ERROR_ROWS])
     for method in methods:
         _fitted(task, method, Gaussian(median), min(widths), 0)
-        for scale in (float("nan"),) if method == METRIC else SCALES:
-            kernel = Gaussian(median * scale)
-            for width in widths:
-                for seed in draws:
-                    yield _measured(task, method, kernel, scale, width, seed)
+        scales = (float("nan"),) if method == METRIC else SCALES
+        for scale, width, seed in product(scales, widths, draws):
+            case = {"dataset": task.name, "method": method, "scale": scale, "n_components": width, "seed": seed}
+            yield case | _measured(task, method, Gaussian(median * scale), width, seed)
 
 
-def _measured(task: TableTask, method: str, kernel: Gaussian, scale: float, width: int, seed: int) -> dict[str, Any]:
+def _measured(task: TableTask, method: str, kernel: Gaussian, width: int, seed: int) -> dict[str, float]:
     model, seconds = _fitted(task, method, kernel, width, seed)
     error = map_seconds = float("nan")
     if method != METRIC:
@@ -132,23 +110,14 @@ def _measured(task: TableTask, method: str, kernel: Gaussian, scale: float, widt
         map_seconds = time.perf_counter() - start
         if not isinstance(phi.kernel_, FiniteSpectrum):
             error = pm.metrics.relative_error(phi, task.X_test, n_subset=_ERROR_ROWS)
-    return {
-        "dataset": task.name,
-        "method": method,
-        "scale": scale,
-        "n_components": width,
-        "seed": seed,
-        "error": error,
-        "score": 100 * float(model.score(task.X_test, task.y_test)),
-        "map_seconds": map_seconds,
-        "seconds": seconds,
-    }
+    score = 100 * float(model.score(task.X_test, task.y_test))
+    return {"error": error, "score": score, "map_seconds": map_seconds, "seconds": seconds}
 
 
 def _fitted(task: TableTask, method: str, kernel: Gaussian, width: int, seed: int) -> tuple[Any, float]:
     """Return the learner fitted to a method's features, and the seconds of the fit."""
     if method == METRIC:
-        model = task.learner("gaussian", width, metric="auto", random_state=seed)
+        model: Any = task.learner("gaussian", width, metric="auto", random_state=seed)
     else:
         phi = MAPS[method](kernel, width).set_params(random_state=seed)
         model = task.learner(phi, standardize=None, random_state=seed)
@@ -187,13 +156,9 @@ def _findings(dataset: str, scale: float, found: pd.DataFrame) -> Iterator[Findi
     means = found[found["n_components"] == width].groupby("method", sort=False)[["error", "score"]].mean()
     for what, winner in (("error", means["error"].idxmin()), ("score", means["score"].idxmax())):
         if "gaussian" in means.index:
-            yield Finding(
-                "Liu et al. (2021)",
-                f"Sections 2.4 and 4, {dataset}, length scale {scale:g} medians",
-                _WORDS[what],
-                f"{width:,} features, {draws} draws",
-                f"{means[what][winner]:.3g} ({winner}); plain features {means[what]['gaussian']:.3g}",
-            )
+            place = f"Sections 2.4 and 4, {dataset}, length scale {scale:g} medians"
+            ours = f"{means[what][winner]:.3g} ({winner}); plain features {means[what]['gaussian']:.3g}"
+            yield Finding("Liu et al. (2021)", place, _WORDS[what], f"{width:,} features, {draws} draws", ours)
 
 
 def of_scale(found: pd.DataFrame, scale: float) -> pd.DataFrame:
@@ -248,15 +213,11 @@ def _share(curve: pd.Series, width: float, score: float) -> str:
 def _figure(dataset: str, scale: float, found: pd.DataFrame, path: Path) -> None:
     """Plot error and score against the width, and score against the seconds of the fit."""
     figure, (axes,) = panels(13, 4.2, columns=3)
-    for method, style in styles(found["method"]).items():
-        means = found[found["method"] == method].groupby("n_components")[list(_WORDS)].mean()
-        lines = (means.index, means["error"]), (means.index, means["score"]), (means["seconds"], means["score"])
-        for axis, line in zip(axes, lines, strict=True):
-            axis.plot(*line, label=method, marker="o", markersize=3, **style)
-    for axis in axes[:2]:
-        axis.set(xscale="log", xlabel="features")
-        mark_widths(axis, sorted(set(found["n_components"])))
-    axes[0].set(yscale="log", ylabel=_WORDS["error"])
-    axes[1].set(ylabel=_WORDS["score"])
-    axes[2].set(xscale="log", xlabel=_WORDS["seconds"], ylabel=_WORDS["score"])
+    means, style = curves(found, "n_components", **dict.fromkeys(_WORDS, "mean")), styles(found["method"])
+    for axis, x, y in zip(axes, (None, None, "seconds"), ("error", "score", "score"), strict=True):
+        plot_curves(axis, {method: means[method] for method in style}, x, y, style)
+        axis.set(ylabel=_WORDS[y], xscale="log", xlabel="features" if x is None else _WORDS[x])
+        if x is None:
+            mark_widths(axis, found["n_components"])
+    axes[0].set_yscale("log")
     finish(figure, axes, path, title=f"{dataset}, length scale {scale:g} medians", columns=7)

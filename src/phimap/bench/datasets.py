@@ -68,6 +68,14 @@ class Dataset:
     X_test: np.ndarray
     y_test: np.ndarray
 
+    def of_classes(self, first: int, second: int, labels: tuple[float, float]) -> tuple[np.ndarray, ...]:
+        """Return X, y, X_test and y_test of the rows of two classes, with new labels for both classes."""
+        found = []
+        for X, y in ((self.X, self.y), (self.X_test, self.y_test)):
+            kept = np.isin(y, (first, second))
+            found += [X[kept], np.where(y[kept] == first, *labels)]
+        return tuple(found)
+
 
 def load(name: str, folder: str | os.PathLike[str] | None, seed: int = 0) -> Dataset:
     """Read, split and scale a set.
@@ -139,6 +147,12 @@ def unit_rows(X: np.ndarray, centre: bool) -> np.ndarray:
     X = X - X.mean(axis=0) if centre else X
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     return (X / np.where(norms > 0, norms, 1.0)).astype(np.float32)
+
+
+def standardised(rows: np.ndarray, X: np.ndarray) -> np.ndarray:
+    """Scale rows, in float32, so that the columns of `X` have mean 0 and variance 1. Constant columns become 0."""
+    mean, deviation = X.mean(axis=0), X.std(axis=0)
+    return ((rows - mean) / np.where(deviation > 0, deviation, 1.0)).astype(np.float32)
 
 
 def _read(source: Source, path: Path, seed: int) -> tuple[np.ndarray, ...]:

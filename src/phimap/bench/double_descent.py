@@ -20,7 +20,7 @@ import pandas as pd
 
 import phimap as pm
 from phimap._progress import Stages
-from phimap.bench.datasets import load
+from phimap.bench.datasets import Dataset, load
 from phimap.bench.experiment import Finding, Report, ResultTable, measured
 from phimap.bench.figures import finish, panels
 from phimap.bench.options import BenchOptions
@@ -36,13 +36,11 @@ _GAUSSIAN_ROWS, _GAUSSIAN_COLUMNS, _NOISE = 400, 200, 0.3
 
 
 @dataclass(frozen=True)
-class RidgeTask:
-    """A regression task: rows in float64, targets, the regularisation, and the number of draws.
+class RidgeTask(Dataset):
+    """A regression task, with rows in float64 and targets in place of labels.
 
     Attributes
     ----------
-    name : str
-    X, y, X_test, y_test : ndarray
     alpha : float
         Regularisation, which is nearly 0 in the published curves. With 1e-8, single draws dominate the mean error at a
         ratio of 1. Tasks compared with theory use 1e-3, so that the mean height of the peak can be estimated.
@@ -50,11 +48,6 @@ class RidgeTask:
         Default number of draws of the features.
     """
 
-    name: str
-    X: np.ndarray
-    y: np.ndarray
-    X_test: np.ndarray
-    y_test: np.ndarray
     alpha: float = 1e-8
     draws: int = 10
 
@@ -69,14 +62,13 @@ def task(name: str, folder: str | PathLike[str] | None, seed: int = 0) -> RidgeT
     """
     if name == "gaussian":
         return _gaussian(seed)
-    if name == "MNIST-7-9":
-        data = load("MNIST", folder, seed)
-        X, y = _two_classes(data.X, data.y, 7, 9)
-        return RidgeTask(name, X[:400], y[:400], *_two_classes(data.X_test, data.y_test, 7, 9), alpha=1e-3, draws=50)
-    data = load(name, folder, seed)
-    classes = (0, 1) if data.y.max() < 2 else (1, 2)
-    X, y = _two_classes(data.X, data.y, *classes)
-    return RidgeTask(name, X[:200], y[:200], *_two_classes(data.X_test, data.y_test, *classes))
+    of_digits = name == "MNIST-7-9"
+    data = load("MNIST" if of_digits else name, folder, seed)
+    classes = (7, 9) if of_digits else (0, 1) if data.y.max() < 2 else (1, 2)
+    X, y, X_test, y_test = (part.astype(np.float64) for part in data.of_classes(*classes, labels=(-1.0, 1.0)))
+    if of_digits:
+        return RidgeTask(name, X[:400], y[:400], X_test, y_test, alpha=1e-3, draws=50)
+    return RidgeTask(name, X[:200], y[:200], X_test, y_test)
 
 
 def _gaussian(seed: int) -> RidgeTask:
@@ -89,10 +81,7 @@ def _gaussian(seed: int) -> RidgeTask:
 
 
 def run(
-    data: RidgeTask,
-    *,
-    ratios: Sequence[float] = RATIOS,
-    draws: Sequence[int] = range(10),
+    data: RidgeTask, *, ratios: Sequence[float] = RATIOS, draws: Sequence[int] = range(10)
 ) -> Iterator[dict[str, Any]]:
     """Measure one task at every ratio, for the Gaussian kernel at the median distance and independent directions.
 
@@ -110,34 +99,19 @@ def run(
             ratio: pm.theory.predicted_errors(moments, y, y_test, n_directions=width / 2, alpha=data.alpha)
             for ratio, width in widths.items()
         }
-        for moments in (
-            pm.theory.feature_moments(kernel, X, X_test),
-            pm.theory.gaussian_covariates(kernel, X, X_test),
-        )
+        for moments in (make(kernel, X, X_test) for make in (pm.theory.feature_moments, pm.theory.gaussian_covariates))
     )
     for repeat in draws:
         for ratio, width in widths.items():
             phi = pm.FourierFeatures(kernel, width, projection="gaussian", random_state=repeat).fit(X)
             Z, Z_test = phi.transform(X), phi.transform(X_test)
             coef = _ridge(Z, y, data.alpha)
-            yield {
-                "dataset": data.name,
-                "ratio": ratio,
-                "n_components": width,
-                "seed": repeat,
-                "train": float(np.square(Z @ coef - y).mean()),
-                "test": float(np.square(Z_test @ coef - y_test).mean()),
-                "predicted_train": predicted[ratio].train,
-                "predicted_test": predicted[ratio].test,
-                "covariates_test": covariates[ratio].test,
-                "approximation": float(np.linalg.norm(Z @ Z.T - exact) / np.linalg.norm(exact)),
-            }
-
-
-def _two_classes(X: np.ndarray, y: np.ndarray, first: int, second: int) -> tuple[np.ndarray, np.ndarray]:
-    """Select the rows of two classes, in float64, with targets -1 and 1."""
-    chosen = (y == first) | (y == second)
-    return X[chosen].astype(np.float64), np.where(y[chosen] == first, -1.0, 1.0)
+            case = {"dataset": data.name, "ratio": ratio, "n_components": width, "seed": repeat}
+            train, test = (float(np.square(A @ coef - b).mean()) for A, b in ((Z, y), (Z_test, y_test)))
+            predictions = {"predicted_train": predicted[ratio].train, "predicted_test": predicted[ratio].test}
+            predictions["covariates_test"] = covariates[ratio].test
+            approximation = float(np.linalg.norm(Z @ Z.T - exact) / np.linalg.norm(exact))
+            yield case | {"train": train, "test": test} | predictions | {"approximation": approximation}
 
 
 def _ridge(Z: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarray:
@@ -168,41 +142,25 @@ def _findings(data: RidgeTask, found: pd.DataFrame) -> Iterator[Finding]:
     size = f"{len(data.X)} rows of {data.X.shape[1]} columns, {found['seed'].nunique()} draws"
     size += f", regularisation {data.alpha:g}"
     by_ratio = found.groupby("ratio")
-    yield Finding(
-        "Liu et al. (2021)",
-        f"Figure 5, {data.name}",
-        f"median test error at {', '.join(f'{ratio:g}' for ratio in _PHASES)} features a row",
-        size,
-        ", ".join(f"{median:.3g}" for median in by_ratio["test"].median()[list(_PHASES)]),
-        "falls, peaks at 1, falls again (a plot)",
-    )
+    paper, quantity = "Liu et al. (2021)", f"median test error at {', '.join(f'{x:g}' for x in _PHASES)} features a row"
+    ours = ", ".join(f"{median:.3g}" for median in by_ratio["test"].median()[list(_PHASES)])
+    yield Finding(paper, f"Figure 5, {data.name}", quantity, size, ours, "falls, peaks at 1, falls again (a plot)")
     if data.alpha >= _COMPARED:
         ratios = by_ratio["predicted_test"].first() / by_ratio["test"].mean()
-        yield Finding(
-            "Liu et al. (2021)",
-            f"Section 7 and Table 8, {data.name}",
-            "predicted over measured mean test error, least and most over all numbers of features",
-            size,
-            f"{ratios.min():.3f}, {ratios.max():.3f}",
-            "1, as rows and features grow",
-        )
+        place = f"Section 7 and Table 8, {data.name}"
+        quantity = "predicted over measured mean test error, least and most over all numbers of features"
+        ours = f"{ratios.min():.3f}, {ratios.max():.3f}"
+        yield Finding(paper, place, quantity, size, ours, "1, as rows and features grow")
 
 
 def _table(dataset: str, found: pd.DataFrame) -> ResultTable:
     by_ratio = found.groupby("ratio")
-    medians, firsts = by_ratio[["train", "test", "approximation"]].median(), by_ratio.first()
-    mean = by_ratio["test"].mean()
-    frame = pd.DataFrame(
-        {
-            "training": medians["train"],
-            "test": medians["test"],
-            "kernel": medians["approximation"],
-            "test, mean": mean,
-            "predicted": firsts["predicted_test"],
-            "predicted / mean": firsts["predicted_test"] / mean,
-            "covariates / mean": firsts["covariates_test"] / mean,
-        }
-    ).rename_axis("features / rows")
+    frame = by_ratio[["train", "test", "approximation"]].median().set_axis(["training", "test", "kernel"], axis=1)
+    frame["test, mean"] = by_ratio["test"].mean()
+    frame["predicted"] = by_ratio["predicted_test"].first()
+    for name in ("predicted", "covariates"):
+        frame[f"{name} / mean"] = by_ratio[f"{name}_test"].first() / frame["test, mean"]
+    frame = frame.rename_axis("features / rows")
     formats = {name: ".3f" if name.endswith("/ mean") else ".3g" for name in frame} | {"features / rows": "g"}
     title = f"{dataset}: errors against features over training rows, medians, and mean test error against theory"
     return ResultTable(title, frame.reset_index(), formats)

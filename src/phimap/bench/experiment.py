@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
+from phimap._files import DataError
 from phimap._progress import Stages
 
 
@@ -29,6 +30,12 @@ class ResultTable:
     title: str
     frame: pd.DataFrame
     formats: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, title: str, frame: pd.DataFrame, columns: Mapping[str, tuple[str, str]]) -> Self:
+        """Make a table from columns of a frame. `columns` maps the name of each column to its heading and format."""
+        shown = frame[list(columns)].set_axis([heading for heading, _ in columns.values()], axis=1)
+        return cls(title, shown, dict(columns.values()))
 
     @property
     def columns(self) -> list[str]:
@@ -118,6 +125,22 @@ def measured(
     return pd.DataFrame(rows)
 
 
+def read_sets(read: Callable[[str], Any], names: Iterable[str], optional: Container[str]) -> tuple[list, list]:
+    """Return the sets of these names, and a table of the missing sets unless there are none.
+
+    A set in `optional` is missing if its file does not exist. For other sets, this raises `DataError`.
+    """
+    found, missing = [], []
+    for name in names:
+        try:
+            found.append(read(name))
+        except DataError as error:
+            if name not in optional:
+                raise
+            missing.append({"set": name, "why": str(error)})
+    return found, [ResultTable("sets that are not there", pd.DataFrame(missing))] if missing else []
+
+
 def spread(
     frame: pd.DataFrame, index: str | list[str], column: str, value: str, how: Any = "mean", head: str = "{}"
 ) -> pd.DataFrame:
@@ -127,6 +150,21 @@ def spread(
     """
     wide = frame.pivot_table(index=index, columns=column, values=value, aggfunc=how, sort=False)
     return wide.sort_index(axis=1).rename(columns=head.format).rename_axis(columns=None).reset_index()
+
+
+def accuracy_table(title: str, found: pd.DataFrame, seconds: str = ".2f") -> ResultTable:
+    """Return a table with the mean accuracy and the least seconds of each method at each number of features.
+
+    The number of features is 0 for methods without features; its cell shows "-".
+    `seconds` is the format of the seconds. A column `disagreement` is averaged and shown unless all values are missing.
+    """
+    how = {"accuracy": "mean", "seconds": "min"}
+    columns = {"method": ("method", ""), "n_components": ("features", ","), "accuracy": ("accuracy (%)", ".2f")}
+    columns["seconds"] = ("seconds", seconds)
+    if "disagreement" in found and found["disagreement"].notna().any():
+        how["disagreement"], columns["disagreement"] = "mean", ("unlike exact (%)", ".1f")
+    frame = found.groupby(["method", "n_components"], sort=False, as_index=False).agg(how)
+    return ResultTable.of(title, frame.replace({"n_components": 0}, pd.NA), columns)
 
 
 def mean_and_standard_deviation(values: Sequence[float] | np.ndarray | pd.Series) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import SETS, load, unit_rows
 from phimap.bench.experiment import Report, ResultTable, mean_and_standard_deviation, measured, spread
-from phimap.bench.figures import finish, mark_widths, panels
+from phimap.bench.figures import curves, finish, mark_widths, panels, plot_curves, styles
 from phimap.bench.options import BenchOptions
 from phimap.bench.uci import REGRESSION, load_regression
 from phimap.features.power_series.powers import METHODS as POWERS
@@ -93,36 +94,31 @@ def run(
     X = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))], False)
     rows = X[:n_rows]
     others = X[n_rows : n_rows + _FIT_ROWS] if len(X) > 2 * n_rows else X
-    for degree in degrees:
-        for constant in coef0:
-            exact = Polynomial(degree, gamma=1.0, coef0=constant)(rows.astype(np.float64))
-            size = np.linalg.norm(exact)
-            for method in methods:
-                # The first call compiles or loads code, which no measured time should include.
-                METHODS[method](degree, constant, 64, draws[0]).fit(others[:64]).transform(rows[:2])
-            for draw in draws:
-                for method in methods:
-                    for width in widths:
-                        phi = METHODS[method](degree, constant, width, draw)
-                        start = time.perf_counter()
-                        phi.fit(others)
-                        fitted = time.perf_counter()
-                        piece = max(1, _PIECE // (degree * width))
-                        pieces = [phi.transform(rows[first : first + piece]) for first in range(0, len(rows), piece)]
-                        seconds = time.perf_counter() - fitted
-                        Z = np.concatenate(pieces).astype(np.float64)
-                        error = float(np.linalg.norm(Z @ Z.T - exact) / size)
-                        yield {
-                            "dataset": name,
-                            "method": method,
-                            "degree": degree,
-                            "coef0": constant,
-                            "width": width,
-                            "seed": draw,
-                            "error": error,
-                            "fit_seconds": fitted - start,
-                            "seconds": seconds,
-                        }
+    for degree, constant in product(degrees, coef0):
+        exact = Polynomial(degree, gamma=1.0, coef0=constant)(rows.astype(np.float64))
+        size = np.linalg.norm(exact)
+        for method in methods:
+            # The first call compiles or loads code, which no measured time should include.
+            METHODS[method](degree, constant, 64, draws[0]).fit(others[:64]).transform(rows[:2])
+        for draw, method, width in product(draws, methods, widths):
+            phi = METHODS[method](degree, constant, width, draw)
+            start = time.perf_counter()
+            phi.fit(others)
+            fitted = time.perf_counter()
+            piece = max(1, _PIECE // (degree * width))
+            pieces = [phi.transform(rows[first : first + piece]) for first in range(0, len(rows), piece)]
+            seconds = time.perf_counter() - fitted
+            Z = np.concatenate(pieces).astype(np.float64)
+            case = {
+                "dataset": name,
+                "method": method,
+                "degree": degree,
+                "coef0": constant,
+                "width": width,
+                "seed": draw,
+            }
+            error = float(np.linalg.norm(Z @ Z.T - exact) / size)
+            yield case | {"error": error, "fit_seconds": fitted - start, "seconds": seconds}
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
@@ -190,18 +186,16 @@ def _comparison(found: pd.DataFrame) -> ResultTable:
 
 def _figure(found: pd.DataFrame, dataset: str, coef0: int, path: Path) -> None:
     """Plot error (top row) and seconds (bottom row) against the width, with one column of panels for each degree."""
-    degrees = found.groupby("degree")
+    degrees, style = found.groupby("degree"), styles(found["method"], black=PEER)
     figure, axes = panels(3.2 * len(degrees), 6.2, 2, len(degrees), sharex=True, sharey="row")
-    for column, (degree, chosen) in enumerate(degrees):
-        for measure, statistic, axis in zip(("error", "seconds"), ("mean", "min"), axes[:, column], strict=True):
-            for number, (method, part) in enumerate(chosen.groupby("method", sort=False)):
-                heights = part.groupby("width")[measure].agg(statistic)
-                style: dict[str, Any] = {"color": "k", "linewidth": 2} if method == PEER else {"color": f"C{number}"}
-                axis.plot(heights.index, heights, marker="o", markersize=3, label=method, **style)
-            axis.set(xscale="log", yscale="log")
-            mark_widths(axis, sorted(set(chosen["width"])))
-        axes[0, column].set_title(_kernel(degree, coef0))
-        axes[1, column].set_xlabel("features m")
+    for (above, below), (degree, chosen) in zip(axes.T, degrees, strict=True):
+        lines = curves(chosen, "width", error="mean", seconds="min")
+        for axis, measure in ((above, "error"), (below, "seconds")):
+            plot_curves(axis, lines, None, measure, style)
+            mark_widths(axis, chosen["width"])
+            axis.set_yscale("log")
+        above.set_title(_kernel(degree, coef0))
+        below.set_xlabel("features m")
     axes[0, 0].set_ylabel("relative error")
     axes[1, 0].set_ylabel("seconds")
-    finish(figure, axes.flat, path, title=f"{dataset}, rows of norm 1", columns=9)
+    finish(figure, axes.ravel(), path, title=f"{dataset}, rows of norm 1", columns=9)

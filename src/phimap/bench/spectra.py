@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -39,25 +40,21 @@ def _student(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
     return rng.standard_t(_FREEDOM, shape) * (1 - 2 / _FREEDOM) ** 0.5
 
 
-def _mean_of_relu(draw: Directions) -> Matrix:
-    """Return a function that estimates the kernel matrix of ReLU features by the mean over drawn directions."""
-
-    def matrix(X: np.ndarray, seed: int) -> np.ndarray:
-        rng, n_draws = np.random.default_rng(seed), _DRAWS * len(X)
-        K = np.zeros((len(X), len(X)))
-        for start in range(0, n_draws, _BLOCK):
-            Z = np.maximum(X @ draw(rng, (X.shape[1], min(_BLOCK, n_draws - start))), 0)
-            K += Z @ Z.T
-        return K / n_draws
-
-    return matrix
+def _mean_of_relu(X: np.ndarray, seed: int, draw: Directions) -> np.ndarray:
+    """Estimate the kernel matrix of ReLU features by the mean over drawn directions."""
+    rng, n_draws = np.random.default_rng(seed), _DRAWS * len(X)
+    K = np.zeros((len(X), len(X)))
+    for start in range(0, n_draws, _BLOCK):
+        Z = np.maximum(X @ draw(rng, (X.shape[1], min(_BLOCK, n_draws - start))), 0)
+        K += Z @ Z.T
+    return K / n_draws
 
 
 #: Kernel matrices by name: a function of rows and seed, and the activation or kernel that defines the equivalent.
 KERNELS: Mapping[str, tuple[Matrix, Any]] = {
     "relu": (lambda X, seed: pm.kernels.ActivationKernel("relu")(X), "relu"),
-    "relu-gaussian-draws": (_mean_of_relu(lambda rng, shape: rng.standard_normal(shape)), "relu"),
-    "relu-student-draws": (_mean_of_relu(_student), "relu"),
+    "relu-gaussian-draws": (partial(_mean_of_relu, draw=np.random.Generator.standard_normal), "relu"),
+    "relu-student-draws": (partial(_mean_of_relu, draw=_student), "relu"),
     "gaussian": (lambda X, seed: pm.kernels.Gaussian()(X), pm.kernels.Gaussian()),
 }
 
@@ -101,20 +98,18 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     """Measure every kernel on the requested number of draws, and make a figure of the first draw for each kernel."""
     names, seeds, n = options.chosen(KERNELS), options.seeds(1), options.rows or ROWS
     p = (options.widths or (max(8, n // 4),))[0]
-    firsts: dict[str, tuple[Spectrum, Spectrum]] = {}
+    firsts: dict[str, tuple[Spectrum, ...]] = {}
 
     def draws() -> Iterator[dict[str, Any]]:
-        for name in names:
-            for seed in seeds:
-                facts, exact, equivalent = run(name, n=n, p=p, seed=seed)
-                firsts.setdefault(name, (exact, equivalent))
-                yield facts
+        for name, seed in product(names, seeds):
+            facts, *spectra = run(name, n=n, p=p, seed=seed)
+            firsts.setdefault(name, tuple(spectra))
+            yield facts
 
     found = measured(stages, "spectra", draws(), len(names) * len(seeds))
-    frame = found[["kernel", "seed", "gap", "overlap"]]
-    frame = frame.set_axis(["kernel", "draw", "relative gap", "overlap of leading eigenvectors"], axis=1)
-    title = f"kernel matrix and equivalent, p = {p}, n = {n}"
-    table = ResultTable(title, frame, {"relative gap": ".4f", "overlap of leading eigenvectors": ".5f"})
+    columns = {"kernel": ("kernel", ""), "seed": ("draw", ""), "gap": ("relative gap", ".4f")}
+    columns["overlap"] = ("overlap of leading eigenvectors", ".5f")
+    table = ResultTable.of(f"kernel matrix and equivalent, p = {p}, n = {n}", found, columns)
     figures = {f"spectra_{name}.png": partial(_figure, name, *firsts[name]) for name in names}
     findings = [_finding(name, part) for name, part in found.groupby("kernel", sort=False)]
     return Report(found, [table], figures, findings)

@@ -10,39 +10,18 @@ import numpy as np
 from phimap._files import DataError
 from phimap.bench.datasets import locate
 
-_YANG, _EXTRA, _PROTEIN = "uci_regression.npz", "regression_extra.npz", "protein.csv.gz"
-_COLLECTION, _LARGE = "uci121.npz", "uci_large.npz"
-
-#: Files of the regression sets by name; diabetes ships with scikit-learn.
-REGRESSION = {
-    "protein": _PROTEIN,
-    "kin40k": _YANG,
-    "elevators": _YANG,
-    "pol": _YANG,
-    "bike": _YANG,
-    "parkinsons": _YANG,
-    "keggdirected": _YANG,
-    "pumadyn32nm": _YANG,
-    "sml": _YANG,
-    "skillcraft": _YANG,
-    "cal_housing": _EXTRA,
-    "house_16H": _EXTRA,
-    "cpu_act": _EXTRA,
-    "ailerons": _EXTRA,
-    "house_8L": _EXTRA,
-    "kin8nm": _EXTRA,
-    "bank8FM": _EXTRA,
-    "bank32nh": _EXTRA,
-    "puma8NH": _EXTRA,
-    "delta_elevators": _EXTRA,
-    "abalone": _EXTRA,
-    "wind": _EXTRA,
-    "MillionSongs": _LARGE,
-    "WorkLoads": _LARGE,
-    "CT": _LARGE,
-    "SuperConduct": _LARGE,
-    "diabetes": "",
+_PROTEIN, _COLLECTION = "protein.csv.gz", "uci121.npz"
+# Regression sets by file. The set diabetes ships with scikit-learn and has no file.
+_FILES = {
+    _PROTEIN: "protein",
+    "uci_regression.npz": "kin40k elevators pol bike parkinsons keggdirected pumadyn32nm sml skillcraft",
+    "regression_extra.npz": "cal_housing house_16H cpu_act ailerons house_8L kin8nm bank8FM bank32nh puma8NH "
+    "delta_elevators abalone wind",
+    "uci_large.npz": "MillionSongs WorkLoads CT SuperConduct",
+    "": "diabetes",
 }
+#: Files of the regression sets by name.
+REGRESSION = {name: file for file, names in _FILES.items() for name in names.split()}
 # The last two columns of bike, casual and registered users, add up to the target.
 _KEPT = {"bike": slice(15)}
 # Sets that are left out: no classifier beats the majority class, probably because the labels were misread.

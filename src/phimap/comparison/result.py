@@ -47,27 +47,15 @@ class ModelResult:
 
     @classmethod
     def of(
-        cls,
-        name: str,
-        says: str,
-        task: str,
-        losses: Sequence[np.ndarray],
-        fits: Sequence[MeasuredFit],
-        sizes: Sequence[int],
+        cls, name: str, says: str, task: str, losses: Sequence[Any], fits: Sequence[MeasuredFit], sizes: Sequence[int]
     ) -> Self:
         """Create a result from the losses of the test rows, the measured fits and the model sizes of all splits."""
         means = [float(one.mean()) for one in losses]
         rises = [one.memory for one in fits if one.memory is not None]
-        return cls(
-            name,
-            says,
-            tuple(float(np.sqrt(mean)) if task == "regression" else mean for mean in means),
-            float(np.mean([one.seconds for one in fits])),
-            float(np.mean([one.processor_seconds for one in fits])),
-            float(np.mean([one.predict_seconds for one in fits])),
-            max(rises) if rises else None,
-            float(np.mean(sizes)),
-        )
+        errors = tuple(float(np.sqrt(mean)) if task == "regression" else mean for mean in means)
+        times = np.mean([(one.seconds, one.processor_seconds, one.predict_seconds) for one in fits], axis=0)
+        fit, processor, predict = times.tolist()
+        return cls(name, says, errors, fit, processor, predict, max(rises, default=None), float(np.mean(sizes)))
 
     @property
     def error(self) -> float:

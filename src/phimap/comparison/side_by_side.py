@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold
 
 from phimap._progress import Stages
 from phimap._validation import check_choice, check_integer
-from phimap.comparison.measure import MeasuredFit, attempt
+from phimap.comparison.measure import attempt
 from phimap.comparison.methods import METHODS, Method, encoding
 from phimap.comparison.noise import differences
 from phimap.comparison.result import Comparison, ModelResult
@@ -124,31 +124,24 @@ def compare(
     parts = [[(chosen(X, mask_of(places, len(y))), targets[places]) for places in fold] for fold in folds]
     known = known if isinstance(X, np.ndarray) else {name: encoding(known[name]) for name in names_of_methods}
     stages = Stages(verbose)
-    fits: dict[str, list[MeasuredFit]] = {}
-    sizes: dict[str, list[int]] = {}
-    notes: dict[str, str] = {}
+    results, losses, notes = [], {}, {}
     for name in names_of_methods:
+        fits, sizes = [], []
         with stages.stage(name, splits) as advance:
             for k, ((rows_k, targets_k), (tested_k, _)) in enumerate(parts):
                 one = attempt(known[name], task, n_components, random_state + k, rows_k, targets_k, tested_k)
                 if isinstance(one, str):
                     notes[name] = one
                     break
-                fits.setdefault(name, []).append(one)
-                sizes.setdefault(name, []).append(model_bytes(one.model))
+                fits.append(one)
+                sizes.append(model_bytes(one.model))
                 advance(1)
-    whole = {name: some for name, some in fits.items() if name not in notes}
-    if not whole:
+        if name not in notes:
+            losses[name] = [_losses(task, true, one.predicted) for (_, (_, true)), one in zip(parts, fits, strict=True)]
+            results.append(ModelResult.of(name, known[name].says, task, losses[name], fits, sizes))
+    if not results:
         why = "; ".join(f"{name}: {note}" for name, note in notes.items())
         raise ValueError(f"`models` must have one that can be fitted, got none ({why}). Correct X, or choose others.")
-    tested = [true for _, (_, true) in parts]
-    losses = {
-        name: [_losses(task, true, one.predicted) for true, one in zip(tested, some, strict=True)]
-        for name, some in whole.items()
-    }
-    results = [
-        ModelResult.of(name, known[name].says, task, losses[name], some, sizes[name]) for name, some in whole.items()
-    ]
     results.sort(key=lambda one: one.error)
     baselines = [_baseline(task, trained, true) for (_, trained), (_, true) in parts]
     return Comparison(

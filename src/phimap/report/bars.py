@@ -41,12 +41,8 @@ def relevances(leading: Sequence[tuple[str, float]]) -> Bars:
     """Chart the share of each column in the learned metric, largest first."""
     name, share = leading[0]
     alt = f"Relevance of columns; most relevant is {name} with {100 * share:.3g} percent."
-    return Bars(
-        "relevances",
-        alt,
-        ("column", "share of the metric"),
-        [(name, [(_percent(one), one / share)]) for name, one in leading],
-    )
+    rows = [(name, [(_percent(one), one / share)]) for name, one in leading]
+    return Bars("relevances", alt, ("column", "share of the metric"), rows)
 
 
 def classes(true: np.ndarray, predicted: np.ndarray) -> Bars:
@@ -59,15 +55,8 @@ def classes(true: np.ndarray, predicted: np.ndarray) -> Bars:
     for place in order.tolist():
         named = int((predicted == labels[place]).sum())
         recall, precision = float(found[place]), float(right[place]) / named if named else 0.0
-        rows.append(
-            (
-                str(labels[place]),
-                [
-                    (f"{_percent(recall)} of {sizes[place]:,}", recall),
-                    (f"{_percent(precision)} of {named:,}" if named else "never predicted", precision),
-                ],
-            )
-        )
+        says = f"{_percent(precision)} of {named:,}" if named else "never predicted"
+        rows.append((str(labels[place]), [(f"{_percent(recall)} of {sizes[place]:,}", recall), (says, precision)]))
     worst = order[0]
     alt = f"Share of each class found; lowest for {labels[worst]} at {found[worst]:.1%}."
     return Bars("classes", alt, ("class", "found (recall)", "right where predicted (precision)"), rows)

@@ -18,19 +18,9 @@ _HIGHEST = 3.0
 
 def page(found: Comparison, data: str, target: str) -> str:
     """Return the comparison as a self-contained HTML document."""
-    return (
-        environment()
-        .get_template("comparison.html.jinja")
-        .render(
-            found=found,
-            data=Path(data).resolve().name,
-            target=target,
-            table=found.table(),
-            verdict=found.verdict(),
-            tiles=_tiles(found),
-            plot=error_against_time(found),
-        )
-    )
+    parts = {"table": found.table(), "verdict": found.verdict(), "tiles": _tiles(found)}
+    parts |= {"found": found, "data": Path(data).resolve().name, "target": target, "plot": error_against_time(found)}
+    return environment().get_template("comparison.html.jinja").render(parts)
 
 
 def error_against_time(found: Comparison) -> Plot:
@@ -42,9 +32,8 @@ def error_against_time(found: Comparison) -> Plot:
             colour = SECOND if one.name == OURS else MAIN
             bar = one.spread if found.n_splits > 1 else 0.0
             axes.errorbar(one.seconds, one.error, yerr=bar, fmt="o", color=colour, elinewidth=1.2, markersize=7)
-            axes.annotate(
-                one.name, (one.seconds, one.error), (7, 5), textcoords="offset points", fontsize=9.5, color=INK
-            )
+            place, text = (one.seconds, one.error), {"textcoords": "offset points", "fontsize": 9.5, "color": INK}
+            axes.annotate(one.name, place, (7, 5), **text)
         axes.axhline(found.baseline, color=MUTED, linewidth=1.2, linestyle=(0, (4, 3)))
         axes.set_xscale("log")
         if found.results:

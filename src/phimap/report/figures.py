@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.ticker import NullFormatter
 
 from phimap._number_text import number_text
 from phimap.report.curves import Curve
-from phimap.report.style import INK, MAIN, PAPER, SECOND, SEQUENCE, Plot, legend_above, plain
+from phimap.report.style import INK, MAIN, PAPER, SECOND, SEQUENCE, Plot, legend_above, note_at_top, plain, shade_bar
 
 # Maximum number of points drawn as marks. More marks would hide each other, so the density is drawn instead.
 _MOST_MARKS = 1500
@@ -35,19 +36,10 @@ def predicted_against_true(true: np.ndarray, predicted: np.ndarray, name: str) -
         margin = 0.03 * (high - low)
         bounds = (low - margin, high + margin)
         if true.size > _MOST_MARKS:
-            cells = axes.hexbin(
-                true,
-                predicted,
-                gridsize=38,
-                extent=bounds * 2,
-                mincnt=1,
-                norm=LogNorm(),
-                cmap=ListedColormap(SEQUENCE),
-                linewidths=0,
-            )
-            bar = plot.figure.colorbar(cells, ax=axes, pad=0.02, aspect=30, label="rows per cell", format="{x:,.0f}")
+            shades: dict[str, Any] = {"norm": LogNorm(), "cmap": ListedColormap(SEQUENCE), "linewidths": 0}
+            cells = axes.hexbin(true, predicted, gridsize=38, extent=bounds * 2, mincnt=1, **shades)
+            bar = shade_bar(plot.figure, axes, cells, "rows per cell", format="{x:,.0f}")
             bar.ax.yaxis.set_minor_formatter(NullFormatter())
-            bar.outline.set_visible(False)  # pyright: ignore
         else:
             axes.plot(true, predicted, "o", color=MAIN, alpha=0.45, markersize=4, markeredgewidth=0)
         axes.plot([low, high], [low, high], color=SECOND, linewidth=1.5)
@@ -69,22 +61,10 @@ def residuals(true: np.ndarray, predicted: np.ndarray, name: str) -> Plot:
         bins = int(np.clip(2 * errors.size ** (1 / 3), 5, _MOST_BARS))
         axes.hist(errors, bins=bins, range=(float(first), float(last)), color=MAIN, edgecolor=PAPER, linewidth=0.6)
         axes.axvline(0, color=INK, linewidth=1)
-        for edge, label, side in (
-            (low, f"10 %: {number_text(low, 3)}", "right"),
-            (high, f"90 %: {number_text(high, 3)}", "left"),
-        ):
+        for edge, percent, side, shift in ((low, 10, "right", -4), (high, 90, "left", 4)):
             axes.axvline(edge, color=SECOND, linewidth=1.2, linestyle=(0, (4, 3)))
-            axes.annotate(
-                label,
-                (edge, 1),
-                (-4 if side == "right" else 4, -2),
-                xycoords=("data", "axes fraction"),
-                textcoords="offset points",
-                ha=side,
-                va="top",
-                color=SECOND,
-                fontsize=9.5,
-            )
+            label = f"{percent} %: {number_text(edge, 3)}"
+            note_at_top(axes, edge, label, (shift, -2), ha=side, va="top", color=SECOND)
         axes.set(xlabel=f"predicted \N{MINUS SIGN} true {plain(name)}", ylabel="held-out rows")
         axes.grid(axis="x", visible=False)
         axes.locator_params(axis="x", nbins=7)
@@ -108,14 +88,8 @@ def confusion(true: np.ndarray, predicted: np.ndarray) -> Plot:
         axes = plot.axes
         k = labels.size
         drawn = np.ma.masked_where(counts == 0, level)
-        axes.pcolormesh(
-            drawn,
-            cmap=ListedColormap(SEQUENCE),
-            vmin=-0.5,
-            vmax=len(SEQUENCE) - 0.5,
-            edgecolors=PAPER,
-            linewidth=1.5,
-        )
+        shades: dict[str, Any] = {"cmap": ListedColormap(SEQUENCE), "vmin": -0.5, "vmax": len(SEQUENCE) - 0.5}
+        axes.pcolormesh(drawn, edgecolors=PAPER, linewidth=1.5, **shades)
         for i, j in np.argwhere(counts):
             colour = PAPER if level[i, j] >= len(SEQUENCE) // 2 else INK
             text, size = _count(int(counts[i, j]), 0.9 * _MATRIX / k)
@@ -155,7 +129,9 @@ def against_alpha(
         for axes in plot.panels:
             axes.axvline(chosen, color=INK, linewidth=1)
             axes.locator_params(axis="y", nbins=6 // rows + 1)
-        _beside_line(top, chosen, f"{'chosen' if alphas.size > 1 else 'given'}: {number_text(chosen, 3)}")
+        # There is room at the top of the line, because the error is low at the chosen value.
+        text = f"{'chosen' if alphas.size > 1 else 'given'}: {number_text(chosen, 3)}"
+        note_at_top(top, chosen, text, (4, -2), va="top", color=INK)
         if same_unit:
             top.set_ylabel("RMSE")
             legend_above(top)
@@ -182,10 +158,8 @@ def against_width(curve: Curve, error: str) -> Plot:
         axes.set_xscale("log", base=2)
         axes.set_xticks(curve.x, [f"{x:,}" for x in curve.x])
         axes.xaxis.set_minor_formatter(NullFormatter())
-        if error == "RMSE":
-            axes.set_ylabel("held-out RMSE")
-        else:
-            axes.set_ylabel("held-out error")
+        axes.set_ylabel(f"held-out {error}")
+        if error != "RMSE":
             axes.yaxis.set_major_formatter(_percent)
         axes.locator_params(axis="y", nbins=6)
         axes.set_xlabel("features")
@@ -198,20 +172,6 @@ def _count(count: int, room: float) -> tuple[str, float]:
     if len(text) * _DIGIT * least > room:
         text = f"{count / 1000:.0f}k" if count >= 1000 else str(count)
     return text, float(np.clip(room / (len(text) * _DIGIT), least, _COUNT_SIZES[0]))
-
-
-def _beside_line(axes: Axes, x: float, text: str) -> None:
-    """Write `text` at the top of the vertical line at `x`, where there is room because the error curve is low."""
-    axes.annotate(
-        text,
-        (x, 1),
-        (4, -2),
-        xycoords=("data", "axes fraction"),
-        textcoords="offset points",
-        va="top",
-        color=INK,
-        fontsize=9.5,
-    )
 
 
 def _percent(share: float, _: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 from matplotlib.colors import ListedColormap
@@ -11,7 +12,7 @@ from matplotlib.ticker import NullFormatter
 from phimap._number_text import number_text
 from phimap.learn.search.log import SearchLog
 from phimap.report.dependence import Dependence
-from phimap.report.style import INK, MAIN, MUTED, SECOND, SEQUENCE, Plot, legend_above, plain
+from phimap.report.style import INK, MAIN, MUTED, SECOND, SEQUENCE, Plot, legend_above, note_at_top, plain, shade_bar
 
 # Upper end of the error axis. The mean predictor has error 1; much larger errors would compress the rest of the plot.
 _HIGHEST_ERROR = 1.3
@@ -39,16 +40,9 @@ def along_pair(found: Dependence, label: str) -> Plot:
     alt = f"Mean {label} by {first} and {second}, from {low} to {high}."
     with Plot("along-pair", alt, size=(5.4, 4.4)) as plot:
         axes = plot.axes
-        shades = axes.pcolormesh(
-            *found.grids,
-            found.mean.T,
-            cmap=ListedColormap(SEQUENCE),
-            shading="nearest",
-            edgecolors="face",
-            linewidth=0.3,
-        )
-        bar = plot.figure.colorbar(shades, ax=axes, pad=0.02, aspect=30, label=f"mean {plain(label)}")
-        bar.outline.set_visible(False)  # pyright: ignore
+        options: dict[str, Any] = {"cmap": ListedColormap(SEQUENCE), "shading": "nearest"}
+        shades = axes.pcolormesh(*found.grids, found.mean.T, edgecolors="face", linewidth=0.3, **options)
+        shade_bar(plot.figure, axes, shades, f"mean {plain(label)}")
         axes.set(xlabel=plain(first), ylabel=plain(second))
         axes.grid(visible=False)
         axes.locator_params(nbins=6)
@@ -88,24 +82,16 @@ def search(log: SearchLog) -> Plot:
         runs = groupby(order, key=lambda trial: (log.kernels[trial], n_rows[trial], log.n_components[trial]))
         level = None
         for (kernel, rows, width), trials in runs:
-            first, *others = trials
-            end = others[-1] if others else first
-            places.append((first + end) / 2)
+            trials = list(trials)
+            first = trials[0]
+            places.append((first + trials[-1]) / 2)
             names.append(kernel)
             changed = level != (rows, width)
             if first:
                 axes.axvline(first - 0.5, color=INK if changed else MUTED, linewidth=1.2 if changed else 0.5)
             if changed:
-                axes.annotate(
-                    f"{rows:,} rows, {width:,} features",
-                    (first - 0.4, 1),
-                    (2, 3),
-                    xycoords=("data", "axes fraction"),
-                    textcoords="offset points",
-                    fontsize=9.5,
-                    color=MUTED,
-                    annotation_clip=False,
-                )
+                text = f"{rows:,} rows, {width:,} features"
+                note_at_top(axes, first - 0.4, text, (2, 3), color=MUTED, annotation_clip=False)
             level = rows, width
         axes.set_xticks(places, names, rotation=30, ha="right", rotation_mode="anchor")
         axes.set_xlim(-0.8, errors.size - 0.2)

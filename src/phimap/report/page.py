@@ -98,20 +98,13 @@ def environment() -> Any:
     """Return the Jinja environment of the page templates; it escapes all inserted text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
-        loader=PackageLoader("phimap.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    options: dict[str, Any] = {"autoescape": True, "undefined": StrictUndefined, "trim_blocks": True}
+    return Environment(loader=PackageLoader("phimap.report", "."), lstrip_blocks=True, **options)
 
 
 def _sections(facts: Facts) -> list[tuple[str, list[tuple[Plot | Bars, str]]]]:
     """Return section titles with their figures and captions: results on the data first, then how the fit proceeded."""
-    sections: list[tuple[str, list[tuple[Plot | Bars, str]]]] = [
-        (f"What {facts.target} depends on", _columns(facts)),
-    ]
+    sections = [(f"What {facts.target} depends on", _columns(facts))]
     if facts.true is not None and facts.predicted is not None:
         sections.append(("Held-out rows", _held_out(facts.true, facts.predicted, facts)))
     sections.append(("What the error depends on", _dependence(facts)))
@@ -129,26 +122,13 @@ def _sections(facts: Facts) -> list[tuple[str, list[tuple[Plot | Bars, str]]]]:
 
 def _held_out(true: np.ndarray, predicted: np.ndarray, facts: Facts) -> list[tuple[Plot | Bars, str]]:
     if facts.task == "regression":
-        return [
-            (
-                figures.predicted_against_true(true, predicted, facts.target),
-                "Predicted against true. Exact predictions lie on the line.",
-            ),
-            (
-                figures.residuals(true, predicted, facts.target),
-                "What the model leaves unexplained. Four of five errors lie between the dashed lines.",
-            ),
-        ]
-    return [
-        (
-            figures.confusion(true, predicted),
-            "Confusion matrix: held-out rows by true and predicted class, shaded by share of the true class.",
-        ),
-        (
-            bars.classes(true, predicted),
-            "Share of each class that is found, and of its predictions that are right; the least found is on top.",
-        ),
-    ]
+        against = "Predicted against true. Exact predictions lie on the line."
+        left = "What the model leaves unexplained. Four of five errors lie between the dashed lines."
+        drawn = figures.predicted_against_true(true, predicted, facts.target)
+        return [(drawn, against), (figures.residuals(true, predicted, facts.target), left)]
+    matrix = "Confusion matrix: held-out rows by true and predicted class, shaded by share of the true class."
+    shares = "Share of each class that is found, and of its predictions that are right; the least found is on top."
+    return [(figures.confusion(true, predicted), matrix), (bars.classes(true, predicted), shares)]
 
 
 def _columns(facts: Facts) -> list[tuple[Plot | Bars, str]]:
@@ -189,26 +169,12 @@ def _dependence(facts: Facts) -> list[tuple[Plot | Bars, str]]:
             caption += f" The solid line estimates it from the training rows alone, {_ESTIMATES[facts.criterion]}."
         if path is not None and curves is not None:
             caption += f" The dashed line is measured on held-out rows, with {curves.path_width:,} of the features."
-        drawn.append(
-            (
-                figures.against_alpha(
-                    facts.alphas,
-                    facts.estimate,
-                    facts.criterion,
-                    facts.alpha,
-                    path,
-                    curves.path_width if curves else 0,
-                    error,
-                ),
-                caption,
-            )
-        )
+        width = curves.path_width if curves else 0
+        estimate = facts.alphas, facts.estimate, facts.criterion, facts.alpha
+        drawn.append((figures.against_alpha(*estimate, path, width, error), caption))
     if curves is not None and curves.width is not None:
-        caption = (
-            "Held-out error against the number of features, at the regularisation chosen for all of them. "
-            + _advice(curves.width)
-        )
-        drawn.append((figures.against_width(curves.width, error), caption))
+        caption = "Held-out error against the number of features, at the regularisation chosen for all of them."
+        drawn.append((figures.against_width(curves.width, error), f"{caption} {_advice(curves.width)}"))
     return drawn
 
 

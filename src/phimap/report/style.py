@@ -99,6 +99,19 @@ def legend_above(axes: Axes, points: float = 2) -> None:
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1 + lift), borderaxespad=0, borderpad=0.2, ncols=3)
 
 
+def note_at_top(axes: Axes, x: float, text: str, offset: tuple[float, float], **options: Any) -> None:
+    """Write `text` at the upper end of the vertical line at `x`, moved by `offset` points."""
+    options = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "fontsize": 9.5, **options}
+    axes.annotate(text, (x, 1), offset, **options)
+
+
+def shade_bar(figure: Figure, axes: Axes, shades: Any, label: str, **options: Any) -> Any:
+    """Draw a colour bar without an outline beside the axes, and return it."""
+    bar = figure.colorbar(shades, ax=axes, pad=0.02, aspect=30, label=label, **options)
+    bar.outline.set_visible(False)  # pyright: ignore
+    return bar
+
+
 def _set_margins(figure: Figure, head: float) -> None:
     """Set the margins of the figure so that the axis labels fit.
 

@@ -22,7 +22,6 @@ _BELOW_NORM = "alpha at most the spectral norm of K"
     formula="s = 2 / epsilon^2 * log(n (n - 1) / delta)",
     source="Rahimi, Recht 2007, Sec. 3 (Hoeffding's inequality), with a union bound over the pairs of points",
     assumptions=("a stationary kernel with k(x, x) = 1", _PAIRED),
-    exact_constants=True,
 )
 def _entrywise(epsilon: float, delta: float, n: int) -> float:
     require(n >= 2, f"`n` must be at least 2 for this bound, got {n}.")
@@ -36,7 +35,6 @@ def _entrywise(epsilon: float, delta: float, n: int) -> float:
     "sigma = sqrt(d) / length_scale, C_d = 2^((6 d + 2) / (d + 2)) ((2 / d)^(d / (d + 2)) + (d / 2)^(2 / (d + 2)))",
     source="Rahimi, Recht 2007, Claim 1; Sutherland, Schneider 2015, Prop. 1; the survey's Theorem 1",
     assumptions=(_GAUSSIAN, _PAIRED, "epsilon <= sigma diameter"),
-    exact_constants=True,
 )
 def _uniform(epsilon: float, delta: float, d: int, diameter: float, length_scale: float) -> float:
     spread = sqrt(d) / length_scale * diameter
@@ -55,7 +53,6 @@ def _uniform(epsilon: float, delta: float, d: int, diameter: float, length_scale
     "32 sqrt(2 d log(sigma + 1)) + 16 sqrt(2 d / log(2 S + 1)), S = diameter / length_scale, sigma = sqrt(d)",
     source="Sriperumbudur, Szabo 2015, Theorem 1 (constants of the publication; the survey's Table 3 gives the order)",
     assumptions=(_GAUSSIAN, _PAIRED),
-    exact_constants=True,
 )
 def _uniform_logarithmic(epsilon: float, delta: float, d: int, diameter: float, length_scale: float) -> float:
     size = log(2 * diameter / length_scale + 1)
@@ -69,7 +66,6 @@ def _uniform_logarithmic(epsilon: float, delta: float, d: int, diameter: float, 
     formula="s ~ epsilon^-2 log(diameter / length_scale)",
     source="the survey's Table 3, row of Honorio, Li 2017, Theorem 1",
     assumptions=(_GAUSSIAN, "diameter / length_scale well above 1"),
-    exact_constants=False,
 )
 def _uniform_gaussian(epsilon: float, diameter: float, length_scale: float) -> float:
     return _log_diameter(diameter, length_scale) / epsilon**2
@@ -82,7 +78,6 @@ def _uniform_gaussian(epsilon: float, diameter: float, length_scale: float) -> f
     "V = pi^(d/2) (diameter / 2)^d / Gamma(d/2 + 1), the volume of the ball",
     source="Sriperumbudur, Szabo 2015, Theorem 3 at r = 2; its constants follow from Var <= 1/s and McDiarmid",
     assumptions=("a stationary kernel with k(x, x) = 1", _PAIRED, "norm with respect to Lebesgue measure"),
-    exact_constants=True,
 )
 def _l2(epsilon: float, delta: float, d: int, diameter: float) -> float:
     log_volume = d / 2 * log(pi) + d * log(diameter / 2) - lgamma(d / 2 + 1)
@@ -96,7 +91,6 @@ def _l2(epsilon: float, delta: float, d: int, diameter: float) -> float:
     source="the survey's Table 3, rates of Sriperumbudur, Szabo 2015, Corollary 2 and Theorem 3 "
     "(the table's own last column leaves the power of the diameter out)",
     assumptions=("a stationary kernel", "diameter and volume in units of length_scale", "r >= 1"),
-    exact_constants=False,
 )
 def _lr(epsilon: float, d: int, diameter: float, length_scale: float, r: float) -> float:
     require(r >= 1, f"`r` must be at least 1 for this bound, got {r}.")
@@ -110,7 +104,6 @@ def _lr(epsilon: float, d: int, diameter: float, length_scale: float, r: float) 
     formula="s = 8/3 / epsilon^2 * n / alpha * log(16 statistical_dimension / delta)",
     source="Avron et al. 2017, Theorem 7 (the survey's Table 3 gives the order)",
     assumptions=("a stationary kernel with k(x, x) = 1", _PAIRED, _BELOW_NORM, "epsilon <= 1/2"),
-    exact_constants=True,
 )
 def _spectral(epsilon: float, delta: float, n: int, alpha: float, statistical_dimension: float) -> float:
     return sampled_features(n / alpha, epsilon, delta, statistical_dimension)
@@ -127,7 +120,6 @@ def _spectral(epsilon: float, delta: float, n: int, alpha: float, statistical_di
         _BELOW_NORM,
         "epsilon <= 1/2",
     ),
-    exact_constants=True,
 )
 def _leverage(epsilon: float, delta: float, statistical_dimension: float) -> float:
     return sampled_features(statistical_dimension, epsilon, delta, statistical_dimension)
@@ -140,7 +132,6 @@ def _leverage(epsilon: float, delta: float, statistical_dimension: float) -> flo
     source="the survey's Table 3, row of Choromanski et al. 2018, Theorem 5.4: error O(1 / (s lambda^2)), "
     "lambda = alpha / n",
     assumptions=(_GAUSSIAN, "i.i.d. or orthogonal directions"),
-    exact_constants=False,
 )
 def _orthogonal(epsilon: float, n: int, alpha: float) -> float:
     return (n / alpha) ** 2 / epsilon
@@ -152,7 +143,6 @@ def _orthogonal(epsilon: float, n: int, alpha: float) -> float:
     formula="s ~ epsilon^-2 n / alpha * log(statistical_dimension)",
     source="the survey's Table 3, row of Zhang et al. 2019, Theorem 2",
     assumptions=("features quantised to b bits whose error is small beside alpha", "statistical_dimension > 1"),
-    exact_constants=False,
 )
 def _low_precision(epsilon: float, n: int, alpha: float, statistical_dimension: float) -> float:
     require(

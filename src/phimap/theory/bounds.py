@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import log
 from typing import Any
@@ -44,36 +44,49 @@ class Bound:
     guarantee : str
         Statement that holds with the required number of features, with probability 1 - delta unless stated otherwise.
     formula : str
-        Number of features.
+        Number of features, with "~" for an order whose constant is not proven.
     source : str
         Publication, with the number of its theorem or of the survey's table.
+    evaluate : callable
+        The formula as a function of the arguments in `accepts`.
     counts : str
         The quantity that is counted: directions, features, or the widths that add up to the output.
     assumptions : tuple of str
         Conditions of the guarantee.
-    exact_constants : bool
-        Whether the constants are proven. If not, the source gives only an order, and unknown constants are set to 1.
     printed : Printed or None
         The formula that the source prints, if its proof gives a different formula.
+    exact_constants : bool
+        Whether the constants are proven. If not, the source gives only an order, and unknown constants are set to 1.
     needs : tuple of str
         Arguments of `required_features` that must be given.
     accepts : tuple of str
         All arguments of `required_features` that the bound takes.
-    evaluate : callable
-        The formula as a function of the arguments in `accepts`.
     """
 
     name: str
     guarantee: str
     formula: str
     source: str
-    counts: str
-    assumptions: tuple[str, ...]
-    exact_constants: bool
-    printed: Printed | None
-    needs: tuple[str, ...]
-    accepts: tuple[str, ...]
     evaluate: Callable[..., Widths] = field(repr=False, compare=False)
+    counts: str = "directions"
+    assumptions: tuple[str, ...] = ()
+    printed: Printed | None = None
+
+    @property
+    def exact_constants(self) -> bool:
+        """Whether the constants are proven."""
+        return "~" not in self.formula
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Arguments of `required_features` that must be given."""
+        parameters = inspect.signature(self.evaluate).parameters.values()
+        return tuple(one.name for one in parameters if one.default is inspect.Parameter.empty)
+
+    @property
+    def accepts(self) -> tuple[str, ...]:
+        """All arguments of `required_features` that the bound takes."""
+        return tuple(inspect.signature(self.evaluate).parameters)
 
     def __str__(self) -> str:
         kind = "proven constants" if self.exact_constants else "order of, constant 1"
@@ -148,47 +161,20 @@ class RequiredFeatures:
         return f"  The source prints {source.formula}{number}: {source.reason}."
 
 
-class Registry:
+class Registry(dict[str, Bound]):
     """Bounds by name. A function decorated with `add` is registered as the formula of a bound."""
 
-    def __init__(self) -> None:
-        self._bounds: dict[str, Bound] = {}
+    def add(self, name: str, **record: Any) -> Callable[[Callable[..., Widths]], Callable[..., Widths]]:
+        """Return a decorator that registers a function, whose parameters are the arguments of the bound.
 
-    def add(
-        self,
-        name: str,
-        *,
-        guarantee: str,
-        formula: str,
-        source: str,
-        counts: str = "directions",
-        assumptions: tuple[str, ...] = (),
-        exact_constants: bool,
-        printed: Printed | None = None,
-    ) -> Callable[[Callable[..., Widths]], Callable[..., Widths]]:
-        """Return a decorator that registers a function; its parameters are the arguments of the bound."""
+        `record` holds the other attributes of `Bound`.
+        """
 
         def register(evaluate: Callable[..., Widths]) -> Callable[..., Widths]:
-            parameters = inspect.signature(evaluate).parameters
-            self._bounds[name] = Bound(
-                name=name,
-                guarantee=guarantee,
-                formula=formula,
-                source=source,
-                counts=counts,
-                assumptions=assumptions,
-                exact_constants=exact_constants,
-                printed=printed,
-                needs=tuple(key for key, value in parameters.items() if value.default is inspect.Parameter.empty),
-                accepts=tuple(parameters),
-                evaluate=evaluate,
-            )
+            self[name] = Bound(name, evaluate=evaluate, **record)
             return evaluate
 
         return register
-
-    def __iter__(self) -> Iterator[Bound]:
-        return iter(self._bounds.values())
 
 
 def require(condition: bool, message: str) -> None:

@@ -25,7 +25,6 @@ _DECAY = (
     formula="s ~ sqrt(n) log(n)",
     source="the survey's Table 4, row of Rudi, Rosasco 2017, Theorem 1",
     assumptions=_REGRESSION,
-    exact_constants=False,
 )
 def _ridge_basic(n: int) -> float:
     return sqrt(n) * log(n)
@@ -44,15 +43,9 @@ def _ridge_basic(n: int) -> float:
         "compatibility condition with rho in [gamma, 1]; rho = 1 for directions from the kernel's own law",
         "n above a constant that the theorem does not give",
     ),
-    exact_constants=False,
 )
 def _ridge_source(
-    delta: float,
-    n: int,
-    source: float,
-    capacity: float,
-    compatibility: float = 1.0,
-    feature_bound: float = 1.0,
+    delta: float, n: int, source: float, capacity: float, compatibility: float = 1.0, feature_bound: float = 1.0
 ) -> float:
     require(0.5 <= source <= 1, f"`source` must lie in [0.5, 1] for this bound, got {source}.")
     require(0 <= capacity <= 1, f"`capacity` must lie in [0, 1] for this bound, got {capacity}.")
@@ -72,7 +65,6 @@ def _ridge_source(
     formula="s = 5 feature_bound^2 n / alpha * log(16 statistical_dimension / delta)",
     source="the survey's Theorem 3, of Li et al. 2019, Theorem 1",
     assumptions=(*_REGRESSION, "i.i.d. directions from the spectral law", "|z(w, x)| <= feature_bound"),
-    exact_constants=True,
 )
 def _ridge_plain(delta: float, n: int, alpha: float, statistical_dimension: float, feature_bound: float = 1.0) -> float:
     return 5 * feature_bound**2 * n / alpha * log(16 * statistical_dimension / delta)
@@ -84,7 +76,6 @@ def _ridge_plain(delta: float, n: int, alpha: float, statistical_dimension: floa
     formula="s = 5 statistical_dimension * log(16 statistical_dimension / delta)",
     source="the survey's Theorem 3, of Li et al. 2019, Theorem 1",
     assumptions=(*_REGRESSION, _OPTIMISED),
-    exact_constants=True,
 )
 def _ridge_leverage(delta: float, statistical_dimension: float) -> float:
     return 5 * statistical_dimension * log(16 * statistical_dimension / delta)
@@ -96,7 +87,6 @@ def _ridge_leverage(delta: float, statistical_dimension: float) -> float:
     formula="s ~ sqrt(n) log(log(n)) for exponential decay, sqrt(n) log(n) for others",
     source="the survey's Table 4, rows of Li et al. 2019, Corollary 2",
     assumptions=(*_REGRESSION, "i.i.d. directions from the spectral law", _DECAY),
-    exact_constants=False,
 )
 def _ridge_plain_decay(n: int, decay: str) -> float:
     return sqrt(n) * _plain_order(n, decay)
@@ -108,7 +98,6 @@ def _ridge_plain_decay(n: int, decay: str) -> float:
     formula="s ~ log(n)^2 for exponential decay, n^(1 / (2t)) log(n) for polynomial, sqrt(n) log(n) for harmonic",
     source="the survey's Table 4, rows of Li et al. 2019, Corollary 1",
     assumptions=(*_REGRESSION, _OPTIMISED, _DECAY),
-    exact_constants=False,
 )
 def _ridge_leverage_decay(n: int, decay: str, decay_rate: float = 1.0) -> float:
     return _leverage_order(n, decay, decay_rate, harmonic=0.5)
@@ -120,7 +109,6 @@ def _ridge_leverage_decay(n: int, decay: str, decay_rate: float = 1.0) -> float:
     formula="s ~ n log(n)",
     source="the survey's Table 5, row of Rahimi, Recht 2009, Theorem 1",
     assumptions=("Lipschitz continuous loss",),
-    exact_constants=False,
 )
 def _lipschitz_basic(n: int) -> float:
     return n * log(n)
@@ -132,7 +120,6 @@ def _lipschitz_basic(n: int) -> float:
     formula="s ~ n log(log(n)) for exponential decay, n log(n) for others",
     source="the survey's Table 5, rows of Li et al. 2019, Corollary 4",
     assumptions=("Lipschitz continuous loss", "i.i.d. directions from the spectral law", _DECAY),
-    exact_constants=False,
 )
 def _lipschitz_plain_decay(n: int, decay: str) -> float:
     return n * _plain_order(n, decay)
@@ -144,7 +131,6 @@ def _lipschitz_plain_decay(n: int, decay: str) -> float:
     formula="s ~ log(n)^2 for exponential decay, n^(1 / (2t)) log(n) for polynomial, n log(n) for harmonic",
     source="the survey's Table 5, rows of Bach 2017, Sec. 4.5, and Li et al. 2019, Corollary 3",
     assumptions=("Lipschitz continuous loss", _OPTIMISED, _DECAY),
-    exact_constants=False,
 )
 def _lipschitz_leverage_decay(n: int, decay: str, decay_rate: float = 1.0) -> float:
     return _leverage_order(n, decay, decay_rate, harmonic=1.0)
@@ -157,7 +143,6 @@ def _lipschitz_leverage_decay(n: int, decay: str, decay_rate: float = 1.0) -> fl
     "n log(n) for harmonic",
     source="the survey's Table 5, rows of Sun, Gilbert, Tewari 2018, Theorem 1",
     assumptions=("hinge loss", "Massart's low noise condition", _OPTIMISED, _DECAY),
-    exact_constants=False,
 )
 def _svm_low_noise(n: int, decay: str, decay_rate: float = 1.0) -> float:
     if _is(decay, "exponential"):
@@ -176,7 +161,6 @@ def _svm_low_noise(n: int, decay: str, decay_rate: float = 1.0) -> float:
         _OPTIMISED,
         "exponential decay, decay_rate=c",
     ),
-    exact_constants=False,
 )
 def _svm_separation(n: int, decay_rate: float) -> float:
     return log(n) ** (2 * decay_rate) * _log_log(n)

@@ -40,7 +40,6 @@ def dimension_by_trace(n: int, alpha: float, trace: float) -> float:
     source=f"{_ZANDIEH}, Lemma 1, first statement; Ahle et al. 2020, Theorem 1.2",
     counts="components",
     assumptions=("PolySketch", "epsilon delta well below 1", _UNSPECIFIED),
-    exact_constants=False,
 )
 def _polysketch(epsilon: float, delta: float, degree: int) -> float:
     return degree / epsilon**2 * max(log(1 / (epsilon * delta)), 0.0) ** 3
@@ -53,7 +52,6 @@ def _polysketch(epsilon: float, delta: float, degree: int) -> float:
     source=f"{_ZANDIEH}, Lemma 1, fourth statement; Ahle et al. 2020, Theorem 1.3",
     counts="components",
     assumptions=("PolySketch of vectors whose Gram matrix is K", _UNSPECIFIED),
-    exact_constants=False,
 )
 def _polysketch_spectral(epsilon: float, delta: float, n: int, degree: int, statistical_dimension: float) -> float:
     return degree**4 * statistical_dimension / epsilon**2 * max(log(n / (epsilon * delta)), 0.0) ** 3
@@ -66,7 +64,6 @@ def _polysketch_spectral(epsilon: float, delta: float, n: int, degree: int, stat
     source=f"{_ZANDIEH}, Lemma 2",
     counts="components",
     assumptions=("SRHT", "epsilon delta well below 1", _UNSPECIFIED),
-    exact_constants=False,
 )
 def _srht(epsilon: float, delta: float) -> float:
     return max(log(1 / (epsilon * delta)), 0.0) ** 2 / epsilon**2
@@ -78,7 +75,6 @@ def _srht(epsilon: float, delta: float) -> float:
     formula="p = 1 / (9 epsilon^(2/3))",
     source=f"{_ZANDIEH}, Lemma 3",
     counts=_TERMS,
-    exact_constants=True,
 )
 def _taylor_arccosine1(epsilon: float) -> float:
     # The proof needs (e / (6 sqrt(2) pi^2 epsilon))^(2/3) = 0.1018 epsilon^(-2/3), and 0.1018 < 1/9.
@@ -91,7 +87,6 @@ def _taylor_arccosine1(epsilon: float) -> float:
     formula="p = 1 / (26 epsilon^2)",
     source=f"{_ZANDIEH}, Lemma 3",
     counts=_TERMS,
-    exact_constants=True,
 )
 def _taylor_arccosine0(epsilon: float) -> float:
     # The proof needs (e / (sqrt(2) pi^2 epsilon))^2 = 0.0379 epsilon^-2, and 0.0379 < 1/26.
@@ -105,7 +100,6 @@ def _taylor_arccosine0(epsilon: float) -> float:
     source=f"{_HAN}, Lemma 3",
     counts="components",
     assumptions=(_PRODUCTS,),
-    exact_constants=True,
 )
 def _tensor_countsketch(epsilon: float, delta: float) -> float:
     return product_sketch(epsilon, delta)
@@ -118,7 +112,6 @@ def _tensor_countsketch(epsilon: float, delta: float) -> float:
     source=f"{_HAN}, Lemma 4, its proof before Lemma 6 enters",
     counts="components",
     assumptions=(_PRODUCTS, "K = X X^T * Y Y^T entry by entry"),
-    exact_constants=True,
 )
 def _tensor_countsketch_spectral(epsilon: float, delta: float, statistical_dimension: float) -> float:
     return product_sketch(epsilon, delta) * statistical_dimension**2
@@ -131,7 +124,6 @@ def _tensor_countsketch_spectral(epsilon: float, delta: float, statistical_dimen
     source=f"{_HAN}, Lemma 4",
     counts="components",
     assumptions=(_PRODUCTS, "K = X X^T * Y Y^T entry by entry"),
-    exact_constants=True,
 )
 def _tensor_countsketch_trace(epsilon: float, delta: float, n: int, alpha: float, trace: float) -> float:
     return product_sketch(epsilon, delta) * dimension_by_trace(n, alpha, trace) ** 2
@@ -143,7 +135,6 @@ def _tensor_countsketch_trace(epsilon: float, delta: float, n: int, alpha: float
     formula="trace / (trace / n + alpha)",
     source=f"{_HAN}, Lemma 6; it holds for every positive semidefinite K, not for products of two alone",
     counts="effective dimensions",
-    exact_constants=True,
 )
 def _dimension_by_trace(n: int, alpha: float, trace: float) -> float:
     return dimension_by_trace(n, alpha, trace)

@@ -35,7 +35,6 @@ def _arccosine0_printed(epsilon: float, delta: float, n: int, alpha: float, stat
         "alpha in (0, |K|)",
         "epsilon <= 1/2",
     ),
-    exact_constants=True,
     printed=Printed(
         "8/3 n / (alpha epsilon^2) log(16 statistical_dimension / delta)",
         "its proof bounds the leverage function by 2 n / alpha, features being sqrt(2) Step(w.x)",
@@ -59,7 +58,6 @@ def _arccosine1_printed(
     source=f"{_HAN}, Theorem 3; {_ZANDIEH}, Theorem 7 without its branch of rank^2",
     counts="features",
     assumptions=("the arc-cosine kernel of order 1", _LEVERAGE, "alpha in (0, |K|)", "epsilon <= 1/2"),
-    exact_constants=True,
     printed=Printed(
         "8/3 d operator_norm^2 / (alpha epsilon^2) log(16 statistical_dimension / delta)",
         "its proof integrates the leverage function to 2 d operator_norm^2 / alpha; Theorem 7 has rank^2 in place of "
@@ -85,7 +83,6 @@ def _ntk_countsketch_printed(epsilon: float, delta: float, depth: int) -> Widths
     source=f"{_HAN}, Theorem 1, Claims 2 and 3",
     counts=_OUTPUT,
     assumptions=(_UNIT, "epsilon < 1 / depth", "Algorithm 1 with CountSketch"),
-    exact_constants=False,
     printed=Printed(
         "step ~ L^2 / epsilon^2 log(L / delta), relu ~ L^6 / epsilon^4 log(L / delta), "
         "sketch ~ L^3 / (epsilon^2 delta)",
@@ -131,7 +128,6 @@ def _ntk_countsketch_spectral_printed(
         _LEVERAGE,
         "epsilon <= 1/2",
     ),
-    exact_constants=True,
     printed=Printed(
         "step = 48 n / (epsilon^2 alpha) log(48 s / delta), relu = 16/3 d operator_norm^2 / (epsilon^2 alpha) "
         "log(48 s / delta), sketch = 297 / (epsilon^2 delta) (n / (1 + alpha))^2",
@@ -160,7 +156,6 @@ def _ntk_countsketch_spectral(
     source=f"{_ZANDIEH}, Theorem 1",
     counts="components of the output; the dimensions inside grow with the depth",
     assumptions=("NTKSketch, Algorithm 1", _DEPTH_FREE),
-    exact_constants=False,
 )
 def _ntk_sketch(epsilon: float, delta: float) -> float:
     return log(1 / delta) / epsilon**2
@@ -174,7 +169,6 @@ def _ntk_sketch(epsilon: float, delta: float) -> float:
     source=f"{_ZANDIEH}, Theorem 2",
     counts=_OUTPUT,
     assumptions=("Algorithm 2 with PolySketch of degree 2", _DEPTH_FREE),
-    exact_constants=False,
 )
 def _ntk_tensorsrht(epsilon: float, delta: float, depth: int) -> Widths:
     require(depth >= 2, f"`depth` must be at least 2 for this bound, got {depth}.")
@@ -191,20 +185,13 @@ def _ntk_tensorsrht(epsilon: float, delta: float, depth: int) -> Widths:
     source=f"{_ZANDIEH}, Theorem 3",
     counts=_OUTPUT,
     assumptions=("rows of norm at most 1", "the NTK of depth 1", _LEVERAGE),
-    exact_constants=False,
     printed=Printed(
         "relu ~ d / epsilon^2 min(rank^2, operator_norm^2 / alpha) log(s / delta)",
         "its branch of rank^2 is that of Theorem 7, which is false for small alpha",
     ),
 )
 def _ntk_tensorsrht_spectral(
-    epsilon: float,
-    delta: float,
-    n: int,
-    d: int,
-    alpha: float,
-    operator_norm: float,
-    statistical_dimension: float,
+    epsilon: float, delta: float, n: int, d: int, alpha: float, operator_norm: float, statistical_dimension: float
 ) -> Widths:
     size = log(statistical_dimension / delta) / epsilon**2
     return {
@@ -221,7 +208,6 @@ def _ntk_tensorsrht_spectral(
     source=f"{_ZANDIEH}, Theorem 4",
     counts="components of the output; the dimensions inside grow with the depth",
     assumptions=("CNTKSketch with global average pooling", _DEPTH_FREE),
-    exact_constants=False,
 )
 def _cntk_sketch(epsilon: float, delta: float) -> float:
     return log(1 / delta) / epsilon**2

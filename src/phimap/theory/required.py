@@ -30,26 +30,12 @@ def _probability(name: str, value: Any) -> float:
     return value
 
 
+# Checks of arguments by name; other arguments must be positive numbers.
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "epsilon": _positive,
+    **dict.fromkeys(("n", "d", "depth", "degree"), _count),
+    **dict.fromkeys(("capacity", "compatibility"), lambda name, value: check_real(name, value, least=0.0)),
     "delta": _probability,
-    "n": _count,
-    "d": _count,
-    "length_scale": _positive,
-    "diameter": _positive,
-    "alpha": _positive,
-    "statistical_dimension": _positive,
-    "operator_norm": _positive,
-    "trace": _positive,
-    "depth": _count,
-    "degree": _count,
-    "r": _positive,
-    "feature_bound": _positive,
-    "source": _positive,
-    "capacity": lambda name, value: check_real(name, value, least=0.0),
-    "compatibility": lambda name, value: check_real(name, value, least=0.0),
     "decay": lambda name, value: check_choice(name, value, learning.DECAYS),
-    "decay_rate": _positive,
 }
 
 
@@ -68,7 +54,7 @@ def bounds() -> tuple[Bound, ...]:
     >>> [bound.name for bound in pm.theory.bounds() if "length_scale" in bound.needs and bound.exact_constants]
     ['fourier-uniform', 'fourier-uniform-logarithmic']
     """
-    return tuple(bound for family in _FAMILIES for bound in family)
+    return tuple(bound for family in _FAMILIES for bound in family.values())
 
 
 def required_features(
@@ -185,32 +171,12 @@ def required_features(
     >>> found.value, found.exact_constants
     (3684, True)
     """
-    chosen = next((known for known in bounds() if known.name == bound), None)
-    if chosen is None:
-        names = ", ".join(repr(known.name) for known in bounds())
-        raise ValueError(f"`bound` must be one of {names}, got {bound!r}.")
-    given = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "n": n,
-        "d": d,
-        "length_scale": length_scale,
-        "diameter": diameter,
-        "alpha": alpha,
-        "statistical_dimension": statistical_dimension,
-        "operator_norm": operator_norm,
-        "trace": trace,
-        "depth": depth,
-        "degree": degree,
-        "r": r,
-        "feature_bound": feature_bound,
-        "source": source,
-        "capacity": capacity,
-        "compatibility": compatibility,
-        "decay": decay,
-        "decay_rate": decay_rate,
-    }
-    arguments = {name: _CHECKS[name](name, value) for name, value in given.items() if value is not None}
+    given = {name: value for name, value in locals().items() if name != "bound"}
+    known = {one.name: one for one in bounds()}
+    if bound not in known:
+        raise ValueError(f"`bound` must be one of {', '.join(map(repr, known))}, got {bound!r}.")
+    chosen = known[bound]
+    arguments = {name: _CHECKS.get(name, _positive)(name, value) for name, value in given.items() if value is not None}
     missing = [name for name in chosen.needs if name not in arguments]
     if missing:
         raise TypeError(f"`{missing[0]}` must be given for {bound!r}, which needs {', '.join(chosen.needs)}.")

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,11 @@ import numpy as np
 import pandas as pd
 
 import phimap as pm
-from phimap._files import DataError
 from phimap._progress import Stages
 from phimap.bench.datasets import Dataset, load
 from phimap.bench.exact_ridge import fit_predict
-from phimap.bench.experiment import Finding, Report, ResultTable, measured
-from phimap.bench.figures import finish, panels, styles
+from phimap.bench.experiment import Finding, Report, ResultTable, measured, read_sets
+from phimap.bench.figures import curves, finish, panels, plot_curves, styles
 from phimap.bench.options import BenchOptions
 from phimap.learn.search.families import median_length_scale
 
@@ -49,15 +48,10 @@ _PENALTIES = (1e-6, 1e-5, 1e-4)
 # Maximum number of training rows; more rows do not change the ranking.
 _MOST_ROWS = 20_000
 
-Make = Callable[[Any, int, int], Any]
 
-
-def _quantized(bits: int, rounding: str = "stochastic") -> Make:
-    def make(kernel: Any, width: int, seed: int) -> Any:
-        inner = pm.FourierFeatures(kernel, width, projection="gaussian", random_state=seed)
-        return pm.QuantizedFeatures(inner, bits, rounding=rounding, packed=True, random_state=seed)
-
-    return make
+def _quantized(kernel: Any, width: int, seed: int, bits: int, rounding: str = "stochastic") -> Any:
+    inner = pm.FourierFeatures(kernel, width, projection="gaussian", random_state=seed)
+    return pm.QuantizedFeatures(inner, bits, rounding=rounding, packed=True, random_state=seed)
 
 
 class HalfPrecision:
@@ -77,36 +71,34 @@ class HalfPrecision:
         return self.fit(X).transform(X)
 
 
-def _fourier(projection: str) -> Make:
-    return lambda kernel, width, seed: pm.FourierFeatures(kernel, width, projection=projection, random_state=seed)
+def _fourier(kernel: Any, width: int, seed: int, projection: str) -> Any:
+    return pm.FourierFeatures(kernel, width, projection=projection, random_state=seed)
 
 
-def _ternary(**options: Any) -> Make:
-    return lambda kernel, width, seed: pm.TernaryFeatures(kernel, width, packed=True, random_state=seed, **options)
+def _ternary(kernel: Any, width: int, seed: int, levels: int = 3) -> Any:
+    return pm.TernaryFeatures(kernel, width, sparsity=0.5, levels=levels, packed=True, random_state=seed)
+
+
+def _nystroem(kernel: Any, width: int, seed: int, landmarks: str = "uniform") -> Any:
+    return pm.NystroemFeatures(kernel, width, landmarks=landmarks, random_state=seed)
 
 
 #: Methods by name: bits per feature, and a function that makes the map from kernel, width and seed.
-METHODS: dict[str, tuple[int, Make]] = {
-    "trf": (2, _ternary(sparsity=0.5)),
-    "trf-binary": (1, _ternary(sparsity=0.5, levels=2)),
-    "trf-relu": (2, lambda kernel, width, seed: _ternary(sparsity=0.5)("relu", width, seed)),
-    "lp-rff-1": (1, _quantized(1)),
-    "lp-rff-4": (4, _quantized(4)),
-    "lp-rff-8": (8, _quantized(8)),
-    "lm-rff-1": (1, _quantized(1, "nearest")),
-    "lm-rff-2": (2, _quantized(2, "nearest")),
-    "nystroem": (32, lambda kernel, width, seed: pm.NystroemFeatures(kernel, width, random_state=seed)),
-    "nystroem-16": (
-        16,
-        lambda kernel, width, seed: HalfPrecision(pm.NystroemFeatures(kernel, width, random_state=seed)),
-    ),
-    "nystroem-rpcholesky": (
-        32,
-        lambda kernel, width, seed: pm.NystroemFeatures(kernel, width, landmarks="rpcholesky", random_state=seed),
-    ),
-    "rff": (32, _fourier("gaussian")),
-    "orf": (32, _fourier("orthogonal")),
-    "ssf": (32, _fourier("ssf")),
+METHODS: dict[str, tuple[int, Callable[[Any, int, int], Any]]] = {
+    "trf": (2, _ternary),
+    "trf-binary": (1, partial(_ternary, levels=2)),
+    "trf-relu": (2, lambda kernel, width, seed: _ternary("relu", width, seed)),
+    "lp-rff-1": (1, partial(_quantized, bits=1)),
+    "lp-rff-4": (4, partial(_quantized, bits=4)),
+    "lp-rff-8": (8, partial(_quantized, bits=8)),
+    "lm-rff-1": (1, partial(_quantized, bits=1, rounding="nearest")),
+    "lm-rff-2": (2, partial(_quantized, bits=2, rounding="nearest")),
+    "nystroem": (32, _nystroem),
+    "nystroem-16": (16, lambda kernel, width, seed: HalfPrecision(_nystroem(kernel, width, seed))),
+    "nystroem-rpcholesky": (32, partial(_nystroem, landmarks="rpcholesky")),
+    "rff": (32, partial(_fourier, projection="gaussian")),
+    "orf": (32, partial(_fourier, projection="orthogonal")),
+    "ssf": (32, partial(_fourier, projection="ssf")),
     "arccosine": (32, lambda kernel, width, seed: pm.ArcCosineFeatures(1, width, random_state=seed)),
 }
 
@@ -134,24 +126,13 @@ def run(
         chosen, tested = (rng.permutation(len(rows))[:most_rows] for rows in (data.X, data.X_test))
         X, X_test = data.X[chosen], data.X_test[tested]
         kernel = pm.kernels.Gaussian(length_scale=median_length_scale(X[:_LENGTH_SCALE_ROWS]))
-        for method in methods:
+        for method, width, model in product(methods, widths, models):
             bits, make = METHODS[method]
-            for width in widths:
-                for model in models:
-                    phi = make(kernel, width, draw)
-                    fit = _fit_ridge if model == "ridge" else partial(_fit_gradients, _LOSSES[model])
-                    seconds, accuracy, error = fit(phi, draw, X, data.y[chosen], X_test, data.y_test[tested])
-                    yield {
-                        "dataset": data.name,
-                        "method": method,
-                        "model": model,
-                        "n_components": width,
-                        "seed": draw,
-                        "bytes": width * bits / 8,
-                        "seconds": seconds,
-                        "accuracy": accuracy,
-                        "error": error,
-                    }
+            phi = make(kernel, width, draw)
+            fit = _fit_ridge if model == "ridge" else partial(_fit_gradients, _LOSSES[model])
+            seconds, accuracy, error = fit(phi, draw, X, data.y[chosen], X_test, data.y_test[tested])
+            case = {"dataset": data.name, "method": method, "model": model, "n_components": width, "seed": draw}
+            yield case | {"bytes": width * bits / 8, "seconds": seconds, "accuracy": accuracy, "error": error}
 
 
 def _warm_up(methods: Sequence[str]) -> None:
@@ -222,14 +203,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     widths, names = options.widths or WIDTHS, options.sets or (*_SETS, *CONVERTED)
     asked: dict[str, Any] = {"widths": widths, "draws": draws, "most_rows": options.rows or _MOST_ROWS}
     # All sets are read before the first is measured, so that a missing file is reported at once.
-    loaded, missing = [], []
-    for name in names:
-        try:
-            loaded.append(_read(name, options))
-        except DataError as error:
-            if options.sets or name not in CONVERTED:
-                raise
-            missing.append((name, str(error)))
+    loaded, missing = read_sets(lambda name: _read(name, options), names, () if options.sets else CONVERTED)
     parts, tables, figures, findings = [], [], {}, []
     for data in loaded:
         total = len(methods) * len(widths) * len(draws) * len(MODELS)
@@ -239,9 +213,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
             name = f"footprint_{data.name}_{model}.png".replace(" ", "-")
             figures[name] = partial(_figure, means, f"{data.name}, {model}")
             findings += _findings(means, data.name, model, min(len(data.X), asked["most_rows"]), len(draws))
-    if missing:
-        tables.append(ResultTable("sets that are not there", pd.DataFrame(missing, columns=["set", "why"])))
-    return Report(pd.concat(parts, ignore_index=True), tables, figures, findings)
+    return Report(pd.concat(parts, ignore_index=True), [*tables, *missing], figures, findings)
 
 
 def _findings(means: pd.DataFrame, dataset: str, model: str, n_rows: int, draws: int) -> Iterator[Finding]:
@@ -265,32 +237,22 @@ def _read(name: str, options: BenchOptions) -> Dataset:
     if name != _DIGITS:
         return load(name, options.data, options.seed)
     data = load("MNIST", options.data, options.seed)
-    kept, kept_test = (np.isin(labels, (7, 9)) for labels in (data.y, data.y_test))
-    return replace(
-        data,
-        name=name,
-        X=data.X[kept],
-        y=(data.y[kept] == 9).astype(np.intp),
-        X_test=data.X_test[kept_test],
-        y_test=(data.y_test[kept_test] == 9).astype(np.intp),
-    )
+    return Dataset(name, *data.of_classes(7, 9, labels=(0, 1)))
 
 
 def _table(means: pd.DataFrame, dataset: str, model: str) -> ResultTable:
     frame = means.sort_values(["bytes", "accuracy"], ascending=[True, False], kind="stable")
-    frame = frame[["method", "n_components", "bytes", "seconds", "accuracy", "error"]]
-    frame = frame.set_axis(["method", "features", "bytes", "seconds", "accuracy (%)", "test error"], axis=1)
-    formats = {"bytes": ".0f", "seconds": ".2f", "accuracy (%)": ".2f", "test error": ".4f"}
-    return ResultTable(f"{dataset}: {model}, by bytes a row", frame, formats)
+    columns = {"method": ("method", ""), "n_components": ("features", ""), "bytes": ("bytes", ".0f")}
+    columns |= {"seconds": ("seconds", ".2f"), "accuracy": ("accuracy (%)", ".2f"), "error": ("test error", ".4f")}
+    return ResultTable.of(f"{dataset}: {model}, by bytes a row", frame, columns)
 
 
 def _figure(means: pd.DataFrame, title: str, path: Path) -> None:
     """Plot the test accuracy against bytes per row and against seconds, one line per method."""
     figure, (axes,) = panels(9.2, 4.8, 1, 2, sharey=True)
+    lines = curves(means, "n_components", bytes="first", seconds="first", accuracy="first")
     for axis, (name, label) in zip(axes, (("bytes", "bytes a row"), ("seconds", "seconds")), strict=True):
-        for method, style in styles(means["method"]).items():
-            points = means[means["method"] == method].sort_values("n_components")
-            axis.plot(points[name], points["accuracy"], marker="o", markersize=3, label=method, **style)
+        plot_curves(axis, lines, name, "accuracy", styles(means["method"]))
         axis.set(xscale="log", xlabel=label)
     axes[0].set_ylabel("test accuracy (%)")
     finish(figure, axes, path, title=title, columns=6)

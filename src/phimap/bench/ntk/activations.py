@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -89,34 +90,25 @@ def run(
     kernel must be multiplied to be closest to the estimate, 1 if the scale is unbiased.
     """
     rows = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))[:n_rows]], False).astype(np.float64)
-    for activation in activations:
-        for depth in depths:
-            for method in methods:
-                few = rows[:NETWORK_ROWS] if method == "networks" else rows
-                exact = NTK(depth, activation)(few)
-                for width in widths or [NETWORK_WIDTH if method == "networks" else WIDTH]:
-                    for seeds in [networks] if method == "networks" else [[seed] for seed in draws]:
-                        start = time.perf_counter()
-                        if method == "networks":
-                            found = network_kernel(few, depth, activation, width, seeds)
-                        else:
-                            phi = MAPS[method](depth, width, activation=activation, random_state=seeds[0])
-                            Z = phi.fit_transform(few)
-                            found = Z @ Z.T
-                        seconds = time.perf_counter() - start
-                        yield {
-                            "dataset": name,
-                            "n_rows": len(few),
-                            "activation": activation,
-                            "depth": depth,
-                            "method": method,
-                            "width": width,
-                            "draws": len(seeds),
-                            "seed": seeds[0],
-                            "error": float(np.linalg.norm(found - exact) / np.linalg.norm(exact)),
-                            "ratio": float(np.vdot(found, exact) / np.vdot(exact, exact)),
-                            "seconds": seconds,
-                        }
+    for activation, depth, method in product(activations, depths, methods):
+        networked = method == "networks"
+        few = rows[:NETWORK_ROWS] if networked else rows
+        exact = NTK(depth, activation)(few)
+        for width in widths or [NETWORK_WIDTH if networked else WIDTH]:
+            for seeds in [networks] if networked else [[seed] for seed in draws]:
+                start = time.perf_counter()
+                if networked:
+                    found = network_kernel(few, depth, activation, width, seeds)
+                else:
+                    phi = MAPS[method](depth, width, activation=activation, random_state=seeds[0])
+                    Z = phi.fit_transform(few)
+                    found = Z @ Z.T
+                seconds = time.perf_counter() - start
+                case = {"dataset": name, "n_rows": len(few), "activation": activation, "depth": depth}
+                case |= {"method": method, "width": width, "draws": len(seeds), "seed": seeds[0]}
+                error = float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+                ratio = float(np.vdot(found, exact) / np.vdot(exact, exact))
+                yield case | {"error": error, "ratio": ratio, "seconds": seconds}
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
@@ -126,33 +118,19 @@ def report(options: BenchOptions, stages: Stages) -> Report:
         tangent_layer(activation)
     name = (options.sets or ["MNIST" if options.data else "digits"])[0]
     X, methods = load(name, options.data).X, options.chosen(METHODS)
-    rows = run(
-        name,
-        X,
-        activations,
-        methods,
-        depths=options.depths or DEPTHS,
-        widths=options.widths,
-        n_rows=options.rows or ROWS,
-        draws=options.seeds(DRAWS),
-        networks=options.seeds(NETWORKS),
-    )
-    found = measured(stages, "other activations", rows)
+    asked: dict[str, Any] = {"depths": options.depths or DEPTHS, "widths": options.widths}
+    asked |= {"n_rows": options.rows or ROWS, "draws": options.seeds(DRAWS), "networks": options.seeds(NETWORKS)}
+    found = measured(stages, "other activations", run(name, X, activations, methods, **asked))
     keys = ["activation", "depth", "method", "width", "draws", "n_rows"]
     frame = found.groupby(keys, sort=False, as_index=False)[["error", "ratio"]].agg(mean_and_standard_deviation)
     findings = []
     for one in frame.itertuples():
         networks = one.method == "networks"
         what = f"mean of {one.draws} networks of width" if networks else f"{MAPS[one.method].__name__}, m ="
-        findings.append(
-            Finding(
-                PAPER,
-                f"Equations 18 to 20, {one.activation}, L = {one.depth}, {one.method}",
-                "relative error; factor of the kernel that is nearest",
-                f"{what} {one.width:,}, {one.n_rows:,} rows of {name}, none published",
-                f"{one.error}; {one.ratio}",
-            )
-        )
+        place = f"Equations 18 to 20, {one.activation}, L = {one.depth}, {one.method}"
+        quantity = "relative error; factor of the kernel that is nearest"
+        size = f"{what} {one.width:,}, {one.n_rows:,} rows of {name}, none published"
+        findings.append(Finding(PAPER, place, quantity, size, f"{one.error}; {one.ratio}"))
     columns = {"depth": "L", "draws": "networks", "error": "relative error", "ratio": "factor"}
     table = ResultTable(
         f"tangent kernels on {name}", frame.drop(columns="n_rows").rename(columns=columns), {"width": ","}

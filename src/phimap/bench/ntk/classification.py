@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
@@ -35,6 +34,7 @@ import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.experiment import Finding, Report, ResultTable, measured
 from phimap.bench.ntk.methods import METHODS as MAPS
+from phimap.bench.ntk.methods import ensembles
 from phimap.bench.options import BenchOptions
 from phimap.bench.uci import Partitioned, load_collection
 from phimap.kernels import NTK, Gaussian, Polynomial
@@ -46,8 +46,7 @@ COSTS = tuple(2.0**power for power in range(-19, 21, 3))
 #: Length scales of the Gaussian kernel, in multiples of the median distance.
 LENGTH_SCALES = (0.5, 1.0, 2.0)
 DEGREES = (1, 2, 3)
-#: Numbers of trees of ensembles, and widths of networks.
-ENSEMBLES, NETWORK_WIDTHS = (50, 100, 200, 500), (64, 128, 256, 512, 1024, 2048)
+NETWORK_WIDTHS = (64, 128, 256, 512, 1024, 2048)
 CLASSIFIERS = ("adaboost", "forest", "neighbours", "network")
 KERNELS = ("polynomial", "rbf", "rff", "ntk")
 CHOSEN = ("adaboost", "forest", "neighbours", *KERNELS, "published-countsketch", "published-gibbs", "features")
@@ -106,7 +105,7 @@ def run(
     widths = widths or [part * (10 if len(data.X) <= _FEW_ROWS else 20) for part in range(1, 11)]
     for method in methods:
         if method == "default":
-            yield _default(data, seed)
+            yield {"dataset": data.name, "method": method, "choice": ""} | _default(data, seed)
             continue
         best, chosen = -1.0, None
         settled: np.ndarray | None = None
@@ -125,15 +124,11 @@ def run(
             raise ValueError(f"{method} must have one of the widths {list(widths)} at least. Give larger --features.")
         choice, model, inputs = chosen
         tested = float(np.mean([_accuracy(model, inputs, data.y, ~test, test) for test in data.tests]))
-        yield _row(data, method, choice, best, tested)
+        case = {"dataset": data.name, "method": method, "choice": choice}
+        yield case | {"validation": best, "accuracy": tested}
 
 
-def _row(data: Partitioned, method: str, choice: str, validation: float, accuracy: float) -> dict[str, Any]:
-    facts = {"dataset": data.name, "method": method, "choice": choice}
-    return facts | {"validation": validation, "accuracy": accuracy}
-
-
-def _default(data: Partitioned, seed: int) -> dict[str, Any]:
+def _default(data: Partitioned, seed: int) -> dict[str, float]:
     """Return the accuracies of the classifier with default settings, which is fitted anew for every split."""
 
     def accuracy(held: np.ndarray) -> float:
@@ -141,7 +136,7 @@ def _default(data: Partitioned, seed: int) -> dict[str, Any]:
         return 100.0 * model.score(data.X[held], data.y[held])
 
     tested = float(np.mean([accuracy(test) for test in data.tests]))
-    return _row(data, "default", "", accuracy(data.validation), tested)
+    return {"validation": accuracy(data.validation), "accuracy": tested}
 
 
 def _candidates(
@@ -163,11 +158,9 @@ def _classifiers(method: str, n_rows: int, depths: Sequence[int], seed: int) -> 
         yield from ((f"k = {k}", KNeighborsClassifier(k)) for k in range(1, min(20, n_rows // 4) + 1))
     elif method == "network":
         for depth, width in product(depths, NETWORK_WIDTHS):
-            model = MLPClassifier((width,) * depth, max_iter=100, random_state=seed)
-            yield f"depth {depth}, width {width}", model
+            yield f"depth {depth}, width {width}", MLPClassifier((width,) * depth, max_iter=100, random_state=seed)
     else:
-        ensemble = AdaBoostClassifier if method == "adaboost" else RandomForestClassifier
-        yield from ((f"{size} trees", ensemble(n_estimators=size, random_state=seed)) for size in ENSEMBLES)
+        yield from ensembles(method, seed)
 
 
 def _matrices(
@@ -185,18 +178,15 @@ def _matrices(
     else:
         for choice, width in product(scales if method == "rff" else depths, widths):
             if method == "rff":
-                words, phi = (
-                    f"length scale {choice:.3g}",
-                    pm.FourierFeatures(Gaussian(choice), width, random_state=seed),
-                )
+                words, phi = "length scale", pm.FourierFeatures(Gaussian(choice), width, random_state=seed)
             else:
-                words, phi = f"depth {choice}", MAPS[method](int(choice), width, X.shape[1], seed)
+                words, phi = "depth", MAPS[method](int(choice), width, X.shape[1], seed)
             try:
                 Z = phi.fit(X).transform(X)
             except ValueError:
                 # Some maps have a minimum number of features.
                 continue
-            yield f"{words}, m = {width}", Z @ Z.T
+            yield f"{words} {choice:.3g}, m = {width}", Z @ Z.T
 
 
 def _accuracy(model: Any, inputs: np.ndarray, y: np.ndarray, train: np.ndarray, held: np.ndarray) -> float:

@@ -24,7 +24,7 @@ import pandas as pd
 from phimap._progress import Stages
 from phimap.bench.datasets import load, unit_rows
 from phimap.bench.experiment import Finding, Report, ResultTable, mean_and_standard_deviation, measured, spread
-from phimap.bench.figures import finish, mark_widths, panels
+from phimap.bench.figures import curves, finish, mark_widths, panels, plot_curves, styles
 from phimap.bench.ntk.methods import METHODS, shared
 from phimap.bench.options import BenchOptions
 from phimap.kernels import NTK
@@ -87,20 +87,10 @@ def run(
                 Z = phi.transform(rows)
                 seconds = time.perf_counter() - fitted
                 distance = np.linalg.norm(Z.astype(np.float64) @ Z.T.astype(np.float64) - exact)
-                yield {
-                    "dataset": name,
-                    "centred": centred,
-                    "depth": depth,
-                    "method": method,
-                    "width": width,
-                    "n_components": phi.output_width(X.shape[1]),
-                    "seed": draw,
-                    "share": share,
-                    "error": float(distance / size),
-                    "mse": float(distance**2 / exact.size),
-                    "fit_seconds": fitted - start,
-                    "seconds": seconds,
-                }
+                case = {"dataset": name, "centred": centred, "depth": depth, "method": method, "width": width}
+                case |= {"n_components": phi.output_width(X.shape[1]), "seed": draw, "share": share}
+                errors = {"error": float(distance / size), "mse": float(distance**2 / exact.size)}
+                yield case | errors | {"fit_seconds": fitted - start, "seconds": seconds}
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
@@ -153,15 +143,12 @@ def _findings(found: pd.DataFrame, dataset: str, n_rows: int) -> Iterator[Findin
 def _figure(dataset: str, found: pd.DataFrame, path: Path) -> None:
     """Plot the mean squared error against the width as in Figure 2, one panel for each depth."""
     depths = found.groupby("depth")
-    methods = {method: f"C{number}" for number, method in enumerate(dict.fromkeys(found["method"]))}
+    style = {name: one | {"label": _NAMES.get(name, name)} for name, one in styles(found["method"], black="").items()}
     figure, (axes,) = panels(max(6.4, 3.6 * len(depths)), 4.2, 1, len(depths), sharey=True)
     for axis, (depth, part) in zip(axes, depths, strict=True):
-        for method, colour in methods.items():
-            points = part[part["method"] == method].groupby("width").agg({"n_components": "first", "mse": "mean"})
-            style = {"color": colour, "label": _NAMES.get(method, method)}
-            axis.plot(points["n_components"], points["mse"], marker="o", markersize=3, **style)
-        axis.set(xscale="log", yscale="log", xlabel="features", title=f"L = {depth}")
-        mark_widths(axis, sorted(set(found["width"])))
+        plot_curves(axis, curves(part, "width", n_components="first", mse="mean"), "n_components", "mse", style)
+        axis.set(yscale="log", xlabel="features", title=f"L = {depth}")
+        mark_widths(axis, found["width"])
     axes[0].set_ylabel("mean squared error")
     finish(figure, axes, path, title=f"{dataset}: entries of the neural tangent kernel", columns=3)
 

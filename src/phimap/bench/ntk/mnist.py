@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import Dataset, load
 from phimap.bench.exact_ridge import fit_predict
-from phimap.bench.experiment import Finding, Report, ResultTable, measured
+from phimap.bench.experiment import Finding, Report, ResultTable, accuracy_table, measured
 from phimap.bench.figures import accuracies
 from phimap.bench.ntk.methods import METHODS
 from phimap.bench.options import BenchOptions
@@ -59,24 +60,24 @@ def run(
     """
     available = min(n_rows or len(data.X), len(data.X))
     sizes = sorted({min(available, _EXACT_ROWS), available}) if "exact" in methods else [available]
-    for draw in draws:
-        order = np.random.default_rng(draw).permutation(len(data.X))
-        for size in sizes:
-            X, y = data.X[order[:size]], data.y[order[:size]]
-            for depth in depths:
-                for method in methods:
-                    if method == "exact":
-                        if size <= _EXACT_ROWS:
-                            start = time.perf_counter()
-                            labels = _exact_labels(NTK(depth), X, y, data.X_test, draw)
-                            yield _measurement(data, method, depth, size, 0, draw, labels, start)
-                        continue
-                    for width in widths:
-                        phi = METHODS[method](depth, width, X.shape[1], draw)
-                        start = time.perf_counter()
-                        model = pm.KernelClassifier(phi, standardize="global", random_state=draw).fit(X, y)
-                        labels = model.predict(data.X_test)
-                        yield _measurement(data, method, depth, size, phi.output_width(X.shape[1]), draw, labels, start)
+    for draw, size, depth, method in product(draws, sizes, depths, methods):
+        if method == "exact" and size > _EXACT_ROWS:
+            continue
+        chosen = np.random.default_rng(draw).permutation(len(data.X))[:size]
+        X, y = data.X[chosen], data.y[chosen]
+        for width in widths if method != "exact" else (0,):
+            start = time.perf_counter()
+            if method == "exact":
+                labels = _exact_labels(NTK(depth), X, y, data.X_test, draw)
+            else:
+                phi = METHODS[method](depth, width, X.shape[1], draw)
+                width = phi.output_width(X.shape[1])
+                model = pm.KernelClassifier(phi, standardize="global", random_state=draw)
+                labels = model.fit(X, y).predict(data.X_test)
+            accuracy = 100.0 * float((labels == data.y_test).mean())
+            case = {"dataset": data.name, "method": method, "depth": depth, "n_rows": size}
+            case |= {"n_components": width, "seed": draw}
+            yield case | {"accuracy": accuracy, "seconds": time.perf_counter() - start}
 
 
 def _exact_labels(kernel: NTK, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> np.ndarray:
@@ -85,21 +86,6 @@ def _exact_labels(kernel: NTK, X: np.ndarray, y: np.ndarray, X_test: np.ndarray,
     classes = np.unique(y)
     one_hot = (y[:, None] == classes).astype(np.float64)
     return classes[fit_predict(kernel, X - centre, one_hot, X_test - centre, seed).argmax(axis=1)]
-
-
-def _measurement(
-    data: Dataset, method: str, depth: int, size: int, width: int, seed: int, labels: np.ndarray, start: float
-) -> dict[str, Any]:
-    return {
-        "dataset": data.name,
-        "method": method,
-        "depth": depth,
-        "n_rows": size,
-        "n_components": width,
-        "seed": seed,
-        "accuracy": 100.0 * float((labels == data.y_test).mean()),
-        "seconds": time.perf_counter() - start,
-    }
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
@@ -135,9 +121,5 @@ def _findings(found: pd.DataFrame) -> Iterator[Finding]:
 
 
 def _table(found: pd.DataFrame, dataset: str, depth: int, n_rows: int) -> ResultTable:
-    frame = found.groupby(["method", "n_components"], sort=False, as_index=False)
-    frame = frame.agg({"accuracy": "mean", "seconds": "min"}).replace({"n_components": 0}, pd.NA)
     title = f"{dataset}, depth {depth}, {n_rows:,} training rows"
-    title += f"\n{PUBLISHED}" if dataset == "MNIST" and depth == 1 else ""
-    frame = frame.set_axis(["method", "features", "accuracy (%)", "seconds"], axis=1)
-    return ResultTable(title, frame, {"features": ",", "accuracy (%)": ".2f", "seconds": ".2f"})
+    return accuracy_table(f"{title}\n{PUBLISHED}" if dataset == "MNIST" and depth == 1 else title, found)

@@ -24,10 +24,10 @@ import numpy as np
 import pandas as pd
 
 import phimap as pm
-from phimap._files import DataError
 from phimap._progress import Stages
+from phimap.bench.datasets import standardised
 from phimap.bench.exact_ridge import fit_predict
-from phimap.bench.experiment import Finding, Report, ResultTable, mean_and_standard_deviation, measured
+from phimap.bench.experiment import Finding, Report, ResultTable, mean_and_standard_deviation, measured, read_sets
 from phimap.bench.ntk.methods import METHODS as MAPS
 from phimap.bench.options import BenchOptions
 from phimap.bench.uci import load_regression
@@ -45,48 +45,29 @@ PUBLISHED_ROWS = {
     "protein": 39_617,
     "SuperConduct": 19_077,
 }
-#: Published mean squared errors, and seconds on the papers' machines, by paper and width, then set, then method.
-PUBLISHED = {
+# Published mean squared errors, and seconds on the papers' machines, by paper and width, then set; columns are methods.
+_COLUMNS = ("rbf", "rff", "ntk", "published", "sketch", "published-countsketch", "published-gibbs")
+_RESULTS = {
     ("Zandieh et al. (2021)", 8192): {
-        "MillionSongs": {"rff": (109.5, 231), "published": (94.27, 95), "sketch": (92.83, 36)},
-        "WorkLoads": {"rff": (40340, 53.0), "published": (35540, 35.7), "sketch": (35380, 27.5)},
-        "CT": {
-            "rbf": (35.37, 59.23),
-            "rff": (48.2, 15.2),
-            "ntk": (30.52, 72.1),
-            "published": (46.91, 2.12),
-            "sketch": (46.52, 18.8),
-        },
-        "protein": {
-            "rbf": (18.96, 46.45),
-            "rff": (19.72, 12.1),
-            "ntk": (20.24, 76.93),
-            "published": (20.51, 4.3),
-            "sketch": (21.19, 14.91),
-        },
+        "MillionSongs": (None, (109.5, 231), None, (94.27, 95), (92.83, 36)),
+        "WorkLoads": (None, (40340, 53.0), None, (35540, 35.7), (35380, 27.5)),
+        "CT": ((35.37, 59.23), (48.2, 15.2), (30.52, 72.1), (46.91, 2.12), (46.52, 18.8)),
+        "protein": ((18.96, 46.45), (19.72, 12.1), (20.24, 76.93), (20.51, 4.3), (21.19, 14.91)),
     },
     ("Han et al. (2021)", 10_000): {
-        "MillionSongs": {
-            "rff": (108.5, 159),
-            "published-countsketch": (80.77, 149.7),
-            "published-gibbs": (80.94, 168.5),
-        },
-        "WorkLoads": {"rff": (70500, 63.7), "published-countsketch": (24300, 50.9), "published-gibbs": (23800, 53.0)},
-        "protein": {
-            "rbf": (112.82, 110.2),
-            "rff": (81.98, 14.6),
-            "ntk": (90.03, 243.0),
-            "published-countsketch": (90.28, 13.9),
-            "published-gibbs": (85.99, 16.1),
-        },
-        "SuperConduct": {
-            "rbf": (2239.83, 19.5),
-            "rff": (1175.13, 7.1),
-            "ntk": (513.25, 51.9),
-            "published-countsketch": (527.58, 7.9),
-            "published-gibbs": (492.78, 12.7),
-        },
+        "MillionSongs": (None, (108.5, 159), None, None, None, (80.77, 149.7), (80.94, 168.5)),
+        "WorkLoads": (None, (70500, 63.7), None, None, None, (24300, 50.9), (23800, 53.0)),
+        "protein": ((112.82, 110.2), (81.98, 14.6), (90.03, 243.0), None, None, (90.28, 13.9), (85.99, 16.1)),
+        "SuperConduct": ((2239.83, 19.5), (1175.13, 7.1), (513.25, 51.9), None, None, (527.58, 7.9), (492.78, 12.7)),
     },
+}
+#: The published results by paper and width, then set, then method.
+PUBLISHED = {
+    paper: {
+        name: {method: result for method, result in zip(_COLUMNS, row, strict=False) if result is not None}
+        for name, row in by_set.items()
+    }
+    for paper, by_set in _RESULTS.items()
 }
 #: Names of the methods in the tables of the papers. Methods whose name starts with "our" are not in the papers.
 _NAMES = {
@@ -130,16 +111,16 @@ def run(
         folds = np.array_split(np.sort(order[:size]) if consecutive else order[:size], FOLDS)
         for fold, test in enumerate(folds):
             train = np.concatenate(folds[:fold] + folds[fold + 1 :])
-            mean, standard_deviation = X[train].mean(axis=0), X[train].std(axis=0)
-            scaled = ((X - mean) / np.where(standard_deviation > 0, standard_deviation, 1.0)).astype(np.float32)
+            scaled = standardised(X, X[train])
             for method in methods:
+                if method in ("rbf", "ntk") and size > _EXACT_ROWS:
+                    continue
                 for depth in depths if method not in ("rbf", "rff") else (0,):
-                    if method not in ("rbf", "ntk") or size <= _EXACT_ROWS:
-                        start = time.perf_counter()
-                        predicted = _predict(method, depth, width, scaled[train], y[train], scaled[test], seed)
-                        seconds = time.perf_counter() - start
-                        row = {"dataset": name, "method": method, "depth": depth, "n_rows": size, "fold": fold}
-                        yield row | {"mse": float(np.square(predicted - y[test]).mean()), "seconds": seconds}
+                    start = time.perf_counter()
+                    predicted = _predict(method, depth, width, scaled[train], y[train], scaled[test], seed)
+                    seconds = time.perf_counter() - start
+                    row = {"dataset": name, "method": method, "depth": depth, "n_rows": size, "fold": fold}
+                    yield row | {"mse": float(np.square(predicted - y[test]).mean()), "seconds": seconds}
 
 
 def _predict(
@@ -160,16 +141,12 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     """Fit the chosen methods, and make a table for each set and number of rows, and tables of published values."""
     methods = options.chosen(("rbf", "rff", "ntk", *MAPS)) if options.methods else list(CHOSEN)
     depths, width = options.depths or (1,), (options.widths or [WIDTH])[0]
-    loaded, missing = {}, []
-    for name in options.sets or PUBLISHED_ROWS:
-        try:
-            loaded[name] = load_regression(name, options.data)
-        except DataError as error:
-            if options.sets or name == "protein":
-                raise
-            missing.append((name, str(error)))
+    optional = () if options.sets else set(PUBLISHED_ROWS) - {"protein"}
+    loaded, missing = read_sets(
+        lambda name: (name, *load_regression(name, options.data)), options.sets or PUBLISHED_ROWS, optional
+    )
     parts = []
-    for name, (X, y) in loaded.items():
+    for name, X, y in loaded:
         chosen = np.sort(np.random.default_rng(options.seed).permutation(len(X))[: options.rows or _MOST_ROWS])
         fits = run(name, X[chosen], y[chosen], methods, depths=depths, width=width, seed=options.seed)
         parts.append(measured(stages, name, fits))
@@ -179,15 +156,13 @@ def report(options: BenchOptions, stages: Stages) -> Report:
         lines = [
             {"set, method": f"{name}, {_NAMES[method]}", "MSE": mse, "seconds there": seconds}
             for name, figures in by_set.items()
-            if name in loaded
+            if name in set(found["dataset"])
             for method, (mse, seconds) in figures.items()
         ]
         if lines:
             formats = {"MSE": "g", "seconds there": "g"}
             tables.append(ResultTable(f"published: {paper}, m = {m:,}", pd.DataFrame(lines), formats))
-    if missing:
-        tables.append(ResultTable("sets that are not there", pd.DataFrame(missing, columns=["set", "why"])))
-    return Report(found, tables, findings=list(_findings(found, width)))
+    return Report(found, [*tables, *missing], findings=list(_findings(found, width)))
 
 
 def _findings(found: pd.DataFrame, width: int) -> Iterator[Finding]:

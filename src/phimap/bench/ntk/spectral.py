@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import Dataset, load
 from phimap.bench.experiment import Finding, Report, ResultTable, mean_and_standard_deviation, measured, spread
-from phimap.bench.figures import finish, mark_widths, panels
+from phimap.bench.figures import curves, finish, mark_widths, panels, plot_curves, styles
 from phimap.bench.options import BenchOptions
 
 WIDTHS = (100, 250, 500, 1000)
@@ -29,7 +30,7 @@ ROWS = 1000
 #: Published result, in words because Figure 1 is a plot without numbers.
 PUBLISHED = "Gibbs below Gaussian on every set (a plot)"
 #: Options of the rectified features by the name of the method.
-METHODS = {
+METHODS: dict[str, dict[str, Any]] = {
     "gaussian": {"projection": "gaussian"},
     "gibbs": {"projection": "gaussian", "sampling": "gibbs"},
     "leverage": {"projection": "gaussian", "sampling": "leverage"},
@@ -51,14 +52,11 @@ def run(
     `delta` is the smallest epsilon for which the spectral approximation holds.
     """
     X = data.X[:n_rows].astype(float)
-    for method in methods:
-        for width in widths:
-            for draw in draws:
-                options = {"relu_components": width, "random_state": draw, **METHODS[method]}
-                phi = pm.NTKFeatures(1, width, **options).fit(X)
-                found = pm.metrics.spectral_approximation(phi, X, ALPHA * len(X), n_subset=len(X))
-                row = {"dataset": data.name, "method": method, "width": width, "seed": draw}
-                yield row | {"condition_number": found.condition_number, "delta": found.delta}
+    for method, width, draw in product(methods, widths, draws):
+        phi = pm.NTKFeatures(1, width, relu_components=width, random_state=draw, **METHODS[method]).fit(X)
+        found = pm.metrics.spectral_approximation(phi, X, ALPHA * len(X), n_subset=len(X))
+        row = {"dataset": data.name, "method": method, "width": width, "seed": draw}
+        yield row | {"condition_number": found.condition_number, "delta": found.delta}
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
@@ -90,11 +88,10 @@ def _figure(by_set: dict[str, pd.DataFrame], path: Path) -> None:
     """Plot the condition number against the number of features, one panel for each set."""
     figure, (axes,) = panels(max(6.4, 3.6 * len(by_set)), 4.2, 1, len(by_set))
     for axis, (dataset, part) in zip(axes, by_set.items(), strict=True):
-        for method, of_method in part.groupby("method", sort=False):
-            means = of_method.groupby("width")["condition_number"].mean()
-            axis.plot(means.index, means, marker="o", markersize=3, label=method)
-        axis.set(xscale="log", yscale="log", xlabel="rectified features", title=dataset)
-        mark_widths(axis, sorted(set(part["width"])))
+        means = curves(part, "width", condition_number="mean")
+        plot_curves(axis, means, None, "condition_number", styles(means, black=""))
+        axis.set(yscale="log", xlabel="rectified features", title=dataset)
+        mark_widths(axis, part["width"])
     axes[0].set_ylabel("condition number")
     finish(figure, axes, path, columns=3)
 

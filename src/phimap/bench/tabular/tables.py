@@ -11,55 +11,14 @@ import numpy as np
 from phimap.bench.datasets import MEDIUM, locate
 from phimap.bench.uci import load_collection, load_regression
 
-REGRESSION = (
-    "elevators",
-    "keggdirected",
-    "kin40k",
-    "parkinsons",
-    "pol",
-    "pumadyn32nm",
-    "sml",
-    "bike",
-    "skillcraft",
-    "cal_housing",
-    "house_8L",
-    "cpu_act",
-    "kin8nm",
-    "bank8FM",
-    "bank32nh",
-    "puma8NH",
-    "ailerons",
-    "delta_elevators",
-    "abalone",
-    "house_16H",
-    "wind",
-    "protein",
+# Names of the regression sets, and of the classification sets in the file `MEDIUM` and in the UCI collection.
+_NAMES = (
+    """elevators keggdirected kin40k parkinsons pol pumadyn32nm sml bike skillcraft cal_housing house_8L cpu_act kin8nm
+    bank8FM bank32nh puma8NH ailerons delta_elevators abalone house_16H wind protein""",
+    "ijcnn1 adult shuttle satimage pendigits optdigits letter magic04 htru2 musk2 texture skin connect4",
+    "chess-krvk nursery spambase waveform-noise wine-quality-white wall-following bank thyroid",
 )
-_MEDIUM_SETS = (
-    "ijcnn1",
-    "adult",
-    "shuttle",
-    "satimage",
-    "pendigits",
-    "optdigits",
-    "letter",
-    "magic04",
-    "htru2",
-    "musk2",
-    "texture",
-    "skin",
-    "connect4",
-)
-_COLLECTION_SETS = (
-    "chess-krvk",
-    "nursery",
-    "spambase",
-    "waveform-noise",
-    "wine-quality-white",
-    "wall-following",
-    "bank",
-    "thyroid",
-)
+REGRESSION, _MEDIUM_SETS, _COLLECTION_SETS = (tuple(names.split()) for names in _NAMES)
 CLASSIFICATION = (*_MEDIUM_SETS, *_COLLECTION_SETS)
 #: Small sets that ship with scikit-learn, for a trial without files. The default run leaves them out.
 SHIPPED = {"diabetes": "regression", "digits": "classification"}
@@ -97,11 +56,11 @@ class TabularSet:
 
 def expand(names: Sequence[str] | None) -> list[str]:
     """Replace the names of groups by the names of their sets. None means all groups."""
+    known = (*GROUPS, *REGRESSION, *CLASSIFICATION, *SHIPPED)
     chosen: list[str] = []
     for name in GROUPS if names is None else names:
-        if name not in (*GROUPS, *REGRESSION, *CLASSIFICATION, *SHIPPED):
-            known = ", ".join((*GROUPS, *REGRESSION, *CLASSIFICATION, *SHIPPED))
-            raise ValueError(f"--sets must be among {known}, got {name!r}.")
+        if name not in known:
+            raise ValueError(f"--sets must be among {', '.join(known)}, got {name!r}.")
         chosen += GROUPS.get(name, (name,))
     return list(dict.fromkeys(chosen))
 

@@ -1,4 +1,4 @@
-"""Simulations that test the variances and bounds in the papers.
+"""Variances and bounds in the papers, compared with simulations.
 
 Liu et al. (2021), Section 3.1: the variance of an estimate at one pair of points, and its bias if it is biased. Han et
 al. (2021), Theorems 2 and 3 and Lemma 4, Zandieh et al. (2021), Theorems 6 and 7, and the survey's Table 3: the number
@@ -16,14 +16,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import phimap as pm
+from phimap._progress import Stages
+from phimap.bench.experiment import Finding, Report, ResultTable, measured
+from phimap.bench.options import BenchOptions
 
+_SURVEY, _HAN, _ZANDIEH = "Liu et al. (2021)", "Han et al. (2021)", "Zandieh et al. (2021)"
 EPSILON, DELTA, ALPHA = 0.5, 0.1, 0.2
 ROWS, _LENGTH_SCALE = 12, 0.5
 # Number of columns, number of directions, distances in length scales, and number of draws for each variance. The
 # relative error of a measured variance is then 4 %.
 COLUMNS, DIRECTIONS, TAUS, DRAWS = 16, 32, (0.5, 1.0, 2.0), 2000
+_SIZE = f"{DIRECTIONS} directions, {COLUMNS} columns"
 # Number of draws for each bound, and number of features formed at a time.
 _BOUND_DRAWS, _PIECE = 15, 100_000
 # For the bias of normalised features: number of draws, which gives a relative error of 5 %, and number of draws at a
@@ -38,10 +44,7 @@ _FLAT_COLUMNS, _WIDE_COLUMNS, _SKETCH_DRAWS, SKETCH_ALPHA = 8, 64, 200, 0.5
 VARIANCES: dict[str, tuple[str, dict[str, Any]]] = {
     "gaussian": ("RFF", {"projection": "gaussian"}),
     "gaussian-offset": ("RFF with offsets", {"projection": "gaussian", "pairing": "offset"}),
-    "gaussian-normalized": (
-        "NRFF",
-        {"projection": "gaussian", "pairing": "offset", "normalize_output": True},
-    ),
+    "gaussian-normalized": ("NRFF", {"projection": "gaussian", "pairing": "offset", "normalize_output": True}),
     "orthogonal": ("ORF", {"projection": "orthogonal"}),
     "orthogonal-offset": ("ORF with offsets", {"projection": "orthogonal", "pairing": "offset"}),
     "fastfood": ("Fastfood (an upper bound)", {"projection": "fastfood"}),
@@ -52,11 +55,11 @@ def _row(
     name: str,
     setting: str,
     predicted: float,
-    measured: float,
+    found: float,
     n_components: int,
     draws: int,
     failures: int = 0,
-    printed: int | None = None,
+    printed: Any = None,
 ) -> dict[str, Any]:
     """Return a row with one theoretical value and its simulation.
 
@@ -64,8 +67,8 @@ def _row(
     ----------
     name, setting : str
         `name` is a method or a bound. `setting` is the distance in length scales, the set of rows, or epsilon.
-    predicted, measured : float
-        `predicted` is the value of a formula, or the epsilon of a bound. `measured` is the simulated value.
+    predicted, found : float
+        `predicted` is the value of a formula, or the epsilon of a bound. `found` is the simulated value.
     n_components, draws : int
         `n_components` is the number of directions, or the number of features or terms that a bound promises.
     failures : int
@@ -73,7 +76,7 @@ def _row(
     printed : int or None
         Number of features by the source's printed formula, if the source's proof gives a different formula.
     """
-    facts = {"name": name, "setting": setting, "predicted": predicted, "measured": measured}
+    facts = {"name": name, "setting": setting, "predicted": predicted, "measured": found}
     return facts | {"n_components": n_components, "failures": failures, "draws": draws, "printed": printed}
 
 
@@ -85,14 +88,20 @@ def variances(draws: int = DRAWS, seed: int = 0) -> Iterator[dict[str, Any]]:
             difference = np.random.default_rng(seed).standard_normal(COLUMNS)
             rows = np.stack([np.zeros(COLUMNS), tau * difference / np.linalg.norm(difference)]) + 0.3
             width = DIRECTIONS if "pairing" in options else 2 * DIRECTIONS
-            found = np.empty(draws)
-            for draw in range(draws):
-                stream = np.random.SeedSequence([seed, draw])
-                phi = pm.FourierFeatures(pm.kernels.Gaussian(), width, random_state=stream, **options)
-                first, second = phi.fit_transform(rows)
-                found[draw] = first @ second
+            found = _estimates(rows, width, draws, seed, **options)
             predicted = pm.theory.estimator_variance(method, tau, DIRECTIONS, COLUMNS)
             yield _row(method, f"{tau:g}", predicted, float(found.var(ddof=1)), DIRECTIONS, draws)
+
+
+def _estimates(rows: np.ndarray, width: int, draws: int, seed: int, **options: Any) -> np.ndarray:
+    """Return estimates (draws,) of the Gaussian kernel at two rows, from features that are drawn anew for each."""
+    found = np.empty(draws)
+    for draw in range(draws):
+        stream = np.random.SeedSequence([seed, draw])
+        phi = pm.FourierFeatures(pm.kernels.Gaussian(), width, random_state=stream, **options)
+        first, second = phi.fit_transform(rows)
+        found[draw] = first @ second
+    return found
 
 
 def biases(seed: int = 0) -> Iterator[dict[str, Any]]:
@@ -114,12 +123,7 @@ def biases(seed: int = 0) -> Iterator[dict[str, Any]]:
         # The difference of the rows has two nonzero columns. For such sparse rows SORF is far from Gaussian directions,
         # which give no bias.
         rows[1, :2] = 0.6 * tau, -0.8 * tau
-        found = np.empty(_SORF_DRAWS)
-        for draw in range(_SORF_DRAWS):
-            stream = np.random.SeedSequence([seed, draw])
-            phi = pm.FourierFeatures(pm.kernels.Gaussian(), 2 * SORF_COLUMNS, projection="sorf", random_state=stream)
-            first, second = phi.fit_transform(rows)
-            found[draw] = first @ second
+        found = _estimates(rows, 2 * SORF_COLUMNS, _SORF_DRAWS, seed, projection="sorf")
         predicted = pm.theory.estimator_bias("sorf", tau, SORF_COLUMNS, SORF_COLUMNS)
         bias = abs(float(found.mean()) - np.exp(-(tau**2) / 2))
         yield _row("sorf", f"{tau:g}", predicted, bias, SORF_COLUMNS, _SORF_DRAWS)
@@ -158,17 +162,17 @@ def _pairs(X: np.ndarray, s: int, rng: np.random.Generator) -> np.ndarray:
 #: Bounds by name: papers and places, a function of rows, number and generator that makes features, and the kernel.
 BOUNDS: dict[str, tuple[Sequence[tuple[str, str]], Callable[..., np.ndarray], Any]] = {
     "arccosine0-spectral": (
-        (("Han et al. (2021)", "Theorem 2"), ("Zandieh et al. (2021)", "Theorem 6")),
+        ((_HAN, "Theorem 2"), (_ZANDIEH, "Theorem 6")),
         _steps,
         pm.kernels.ArcCosine(order=0),
     ),
     "arccosine1-spectral": (
-        (("Han et al. (2021)", "Theorem 3"), ("Zandieh et al. (2021)", "Theorem 7")),
+        ((_HAN, "Theorem 3"), (_ZANDIEH, "Theorem 7")),
         _modified_relu,
         pm.kernels.ArcCosine(order=1),
     ),
     "fourier-spectral": (
-        (("Liu et al. (2021)", "Table 3, spectral approximation"),),
+        ((_SURVEY, "Table 3, spectral approximation"),),
         _pairs,
         pm.kernels.Gaussian(_LENGTH_SCALE),
     ),
@@ -219,10 +223,10 @@ def lemmas(draws: int = _BOUND_DRAWS) -> Iterator[dict[str, Any]]:
         sketches = (_squares(X, promised.value, seed) for seed in range(draws))
         found = [_deviation(Z @ Z.T, K, SKETCH_ALPHA) for Z in sketches]
         yield _bound("tensor-countsketch-spectral", rows, promised, found)
-    for name, (remainder, epsilons) in _TAYLOR.items():
+    for name, (order, epsilons) in _TAYLOR.items():
         for epsilon in epsilons:
             p = pm.theory.required_features(name, epsilon=epsilon).value
-            error = remainder(p)
+            error = _remainder(order, p)
             yield _row(name, f"{epsilon:g}", epsilon, error, p, 1, int(error > epsilon))
 
 
@@ -230,29 +234,20 @@ def _squares(X: np.ndarray, m: int, seed: int) -> np.ndarray:
     return pm.sketches.TensorSketch(m, degree=2, random_state=seed).fit_transform(X)
 
 
-def _coefficients(p: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``(2 i)! / (4^i i!^2) / pi`` and i, for i = 0, ..., p."""
+def _remainder(order: int, p: int) -> float:
+    """Return the largest error on [-1, 1] of the Taylor polynomial of kappa0 or kappa1 with terms 0, ..., p.
+
+    The error is largest at 1, because coefficients are positive. Terms of kappa1 are integrals of those of kappa0.
+    """
     i = np.arange(p + 1)
-    ratios = np.concatenate([[1.0], (2 * i[1:] - 1) / (2 * i[1:])])
-    return np.cumprod(ratios) / np.pi, i
+    # The coefficients are (2 i)! / (4^i i!^2) / pi.
+    coefficients = np.cumprod(np.concatenate([[1.0], (2 * i[1:] - 1) / (2 * i[1:])])) / np.pi
+    if order == 0:
+        return float(1 / 2 - (coefficients / (2 * i + 1)).sum())
+    return float(1 / 2 - 1 / np.pi - (coefficients / ((2 * i + 1) * (2 * i + 2))).sum())
 
 
-def _remainder0(p: int) -> float:
-    """Return the Taylor polynomial's largest error on [-1, 1] for kappa0: at 1, because coefficients are positive."""
-    c, i = _coefficients(p)
-    return float(1 / 2 - (c / (2 * i + 1)).sum())
-
-
-def _remainder1(p: int) -> float:
-    """Return the same error for kappa1, whose terms are integrals of the terms of kappa0."""
-    c, i = _coefficients(p)
-    return float(1 / 2 - 1 / np.pi - (c / ((2 * i + 1) * (2 * i + 2))).sum())
-
-
-_TAYLOR: dict[str, tuple[Callable[[int], float], Sequence[float]]] = {
-    "taylor-arccosine1": (_remainder1, (0.1, 1e-3, 1e-5)),
-    "taylor-arccosine0": (_remainder0, (0.1, 0.01, 1e-3)),
-}
+_TAYLOR = {"taylor-arccosine1": (1, (0.1, 1e-3, 1e-5)), "taylor-arccosine0": (0, (0.1, 0.01, 1e-3))}
 
 
 def _estimate(features: Callable[..., np.ndarray], X: np.ndarray, m: int, seed: int) -> np.ndarray:
@@ -270,3 +265,100 @@ def _deviation(A: np.ndarray, K: np.ndarray, alpha: float = ALPHA) -> float:
     eigenvalues, vectors = np.linalg.eigh(K)
     root = vectors / np.sqrt(np.maximum(eigenvalues, 0) + alpha)
     return float(np.abs(np.linalg.eigvalsh(root.T @ (A - K) @ root)).max())
+
+
+def report(options: BenchOptions, stages: Stages) -> Report:
+    """Measure variances, biases and bounds, and return a table of each and the findings."""
+    n_draws = options.repeats or DRAWS
+    of_variances = measured(stages, "variances", variances(n_draws, options.seed), len(VARIANCES) * len(TAUS))
+    of_biases = measured(stages, "biases", biases(options.seed), len(TAUS[:2]) + len(SORF_TAUS))
+    of_bounds = measured(stages, "bounds", bounds(), len(BOUNDS) * len(hard_rows()))
+    of_lemmas = measured(stages, "lemmas", lemmas())
+    found = pd.concat([of_variances, of_biases, of_bounds, of_lemmas], ignore_index=True).astype({"printed": "Int64"})
+    of_theorems = found[len(of_variances) + len(of_biases) :]
+    return Report(
+        found,
+        [
+            _formula_table(f"variances of estimates of the Gaussian kernel, {_SIZE}", of_variances),
+            _formula_table("mean errors: of normalised features, and of SORF beside its bound", of_biases),
+            _bound_table(of_theorems),
+        ],
+        findings=[*_variance_findings(of_variances), *_bias_findings(of_biases), *_theorem_findings(of_theorems)],
+    )
+
+
+def _formula_table(title: str, found: pd.DataFrame) -> ResultTable:
+    frame = found.assign(ratio=found["measured"] / found["predicted"])
+    columns = {"name": ("method", ""), "setting": ("distance", ""), "predicted": ("formula", ".3g")}
+    columns |= {"measured": ("simulated", ".3g"), "ratio": ("simulated / formula", ".3f")}
+    return ResultTable.of(title, frame, columns)
+
+
+def _bound_table(found: pd.DataFrame) -> ResultTable:
+    printed = ["" if pd.isna(number) else f"{number:,}" for number in found["printed"]]
+    frame = found.assign(printed=printed, missed=found["failures"].astype(str) + " of " + found["draws"].astype(str))
+    columns = {"name": ("bound", ""), "setting": ("rows or epsilon", ""), "n_components": ("promised", ",")}
+    columns |= {"printed": ("printed", ""), "measured": ("epsilon, mean of draws", ".3g"), "missed": ("missed", "")}
+    title = f"bounds at epsilon = {EPSILON:g}, delta = {DELTA:g}, alpha = {ALPHA:g} (of sketches {SKETCH_ALPHA:g})"
+    return ResultTable.of(title, frame, columns)
+
+
+def _ratios(found: pd.DataFrame) -> str:
+    ratios = found["measured"] / found["predicted"]
+    return f"{ratios.min():.2g} to {ratios.max():.2g}"
+
+
+def _drawn(found: pd.DataFrame) -> str:
+    return f"distances {', '.join(found['setting'])}, {found['draws'].iloc[0]:,} draws"
+
+
+def _printed_normalized(tau: float) -> float:
+    """Return the survey's printed variance of NRFF. It starts from the variance of pairs instead of offsets."""
+    E = np.exp(-(tau**2))
+    return float(pm.theory.estimator_variance("gaussian", tau, DIRECTIONS) - E * (3 - E**2) / (4 * DIRECTIONS))
+
+
+def _variance_findings(found: pd.DataFrame) -> Iterator[Finding]:
+    for method, part in found.groupby("name", sort=False):
+        ours, published = _ratios(part), "at most 1" if method == "fastfood" else "1"
+        if method == "gaussian-normalized":
+            printed = part["measured"] / [_printed_normalized(float(tau)) for tau in part["setting"]]
+            ours = f"{ours}; over the printed formula " + ", ".join(f"{ratio:.2f}" for ratio in printed)
+            published = "1; the printed formula is negative for small distances"
+        place, size = f"Section 3.1, variance of {VARIANCES[method][0]}", f"{_SIZE}, {_drawn(part)}"
+        yield Finding(_SURVEY, place, "simulated over the formula", size, ours, published)
+
+
+def _bias_findings(found: pd.DataFrame) -> Iterator[Finding]:
+    for method, name, what, published, size in (
+        ("gaussian-normalized", "NRFF", "leading order", "-", _SIZE),
+        ("sorf", "SORF", "bound 6 tau / sqrt(d)", "at most 1", f"{SORF_COLUMNS} directions, {SORF_COLUMNS} columns"),
+    ):
+        part = found[found["name"] == method]
+        place, quantity = f"Section 3.1, bias of {name}", f"simulated over the {what}"
+        yield Finding(_SURVEY, place, quantity, f"{size}, {_drawn(part)}", _ratios(part), published)
+
+
+def _bound_finding(paper: str, place: str, part: pd.DataFrame, rows: int) -> Finding:
+    limit, printed = f"at most {EPSILON:g}, missed with probability {DELTA:g}", part["printed"].dropna()
+    if len(printed):
+        limit += f"; the printed constant asks for {', '.join(f'{number:,}' for number in printed)} features"
+    sizes = ", ".join(f"{one.setting} ({one.n_components:,} features)" for one in part.itertuples())
+    quantity = f"epsilon with the promised number, and draws that miss {EPSILON:g}"
+    size = f"{'1 row' if rows == 1 else f'{rows} rows'}: {sizes}"
+    ours = ", ".join(f"{one.measured:.2g} ({one.failures} of {one.draws})" for one in part.itertuples())
+    return Finding(paper, place, quantity, size, ours, limit)
+
+
+def _theorem_findings(found: pd.DataFrame) -> Iterator[Finding]:
+    by_name = dict(list(found.groupby("name")))
+    for name, (places, _, _) in BOUNDS.items():
+        for paper, place in places:
+            yield _bound_finding(paper, place, by_name[name], ROWS)
+    yield _bound_finding(_HAN, "Lemma 3", by_name["tensor-countsketch"], 1)
+    yield _bound_finding(_HAN, "Lemma 4", by_name["tensor-countsketch-spectral"], ROWS)
+    for name, (order, _) in _TAYLOR.items():
+        part, quantity = by_name[name], "largest error of the Taylor polynomial over epsilon"
+        size = ", ".join(f"epsilon {one.setting} ({one.n_components:,} terms)" for one in part.itertuples())
+        ours = ", ".join(f"{ratio:.2f}" for ratio in part["measured"] / part["predicted"])
+        yield Finding(_ZANDIEH, f"Lemma 3, kappa{order}", quantity, size, ours, "at most 1")

@@ -1,1 +1,0 @@
-"""The survey's experiment on the approximation of kernels: every projection on every data set."""

@@ -1,1 +1,0 @@
-"""The experiment on variances and bounds: formulas of the papers compared with simulations."""
