@@ -128,8 +128,9 @@ class KernelFamily:
 
     def trial_features(self, kernel: Kernel, n_components: int, random_state: Any, n_jobs: int | None) -> RandomMap:
         """The unfitted map of a trial, which is cheaper to fit than that of the model."""
-        features = TrialLandmarks if self.features is landmarks else self.features
-        return features(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
+        if self.features is landmarks:
+            return TrialLandmarks(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
+        return self.features(kernel, n_components, random_state, n_jobs)
 
     def unit(self) -> StationaryKernel | None:
         """The kernel of length scale 1, by which distances are measured; None for a kernel without a length scale."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import linalg, optimize
@@ -185,7 +186,9 @@ def learned_root(
     _, representatives = np.unique(groups, return_index=True)
     free = start[representatives] if start.ndim == 1 else start
     values = np.concatenate([[0.0], free.ravel() / size])
-    bounds = optimize.Bounds(np.where(np.arange(values.size) == 0, np.log(_LEAST_ALPHA / alpha), -np.inf), np.inf)
+    lowest = np.full(values.size, -np.inf)
+    lowest[0] = np.log(_LEAST_ALPHA / alpha)
+    bounds: Any = optimize.Bounds(lowest, np.inf)  # pyright: ignore[reportArgumentType] -- arrays are accepted
     half = min(_ROWS, rows.size) // 2
     n_directions = int(np.clip(half, _LEAST_DIRECTIONS, _MOST_DIRECTIONS))
 
