@@ -15,16 +15,17 @@ from phimap.learn.search.sample import SearchSample
 from phimap.ops import ops_for, to_host
 
 # Least and largest number of directions of the Fourier map. In between there are as many as training rows.
-_LEAST_DIRECTIONS, _MOST_DIRECTIONS = 32, 256
-# Number of rows of a stage. One half of them is the training part, the other half the held-out part.
-_ROWS = 5000
+_LEAST_DIRECTIONS, _MOST_DIRECTIONS = 32, 128
+# Number of rows of a stage. One half of them is the training part, the other half the held-out part. Later stages have
+# twice as many rows and directions.
+_ROWS = 2500
 # Evaluations in addition to the steps of a stage, for line searches.
 _SPARE = 3
 # Amount by which a stage must lower the loss, which is measured on the rows of the next stage, for the next stage to
 # follow.
 _LEAST_GAIN = 0.005
-# Number of stages that are not tested.
-_LEAST_STAGES = 3
+# Number of small stages, and number of stages whose gains are not tested.
+_SMALL_STAGES, _LEAST_STAGES = 2, 3
 # Least alpha in units of the number of training rows. The rounding of float32 sums is of this size.
 _LEAST_ALPHA = 4 * float(np.finfo(np.float32).eps)
 # Loss of a root whose Gram matrix is not positive definite to rounding. It is larger than any loss of a fit.
@@ -189,8 +190,6 @@ def learned_root(
     lowest = np.full(values.size, -np.inf)
     lowest[0] = np.log(_LEAST_ALPHA / alpha)
     bounds: Any = optimize.Bounds(lowest, np.inf)  # pyright: ignore[reportArgumentType] -- arrays are accepted
-    half = min(_ROWS, rows.size) // 2
-    n_directions = int(np.clip(half, _LEAST_DIRECTIONS, _MOST_DIRECTIONS))
 
     def root_of(values: np.ndarray) -> np.ndarray:
         root = values[1:].reshape(free.shape) * size
@@ -200,13 +199,17 @@ def learned_root(
     for stage in range(effort.stages):
         if is_over():
             break
+        # The first stages need not be accurate.
+        share = 1 if stage < _SMALL_STAGES else 2
+        half = min(share * _ROWS, rows.size) // 2
+        n_directions = int(np.clip(half, _LEAST_DIRECTIONS, share * _MOST_DIRECTIONS))
         chosen = rng.permutation(rows)[: 2 * half]
         X = ops_for(sample.X).dense(sample.X[chosen])
         directions = law.sample(rng, n_directions).T
         loss = HeldOutLoss.of_rows(np.asarray(to_host(X)), sample.Y[chosen], sample.weights[chosen], directions)
 
         def evaluate(values: np.ndarray, loss: HeldOutLoss = loss) -> tuple[float, np.ndarray]:
-            found, of_root, of_alpha = loss(root_of(values), alpha * half * float(np.exp(values[0])))
+            found, of_root, of_alpha = loss(root_of(values), alpha * loss.n_training * float(np.exp(values[0])))
             of_free = np.bincount(groups, of_root) if start.ndim == 1 else of_root.ravel()
             return found, np.concatenate([[of_alpha], of_free * size])
 
