@@ -63,10 +63,17 @@ def names_of(X: Any) -> list[str]:
     return [f"column {j}" for j in range(np.shape(X)[1])]
 
 
-def cells(X: Any) -> np.ndarray:
-    """Return the cells of rows as an array (n, d), of objects for frames of several kinds."""
+def cells(X: Any, names: list[str]) -> np.ndarray:
+    """Return the cells of rows as an array (n, d), of objects for frames of several kinds.
+
+    Columns that a frame lacks, because its model ignores them, are None.
+    """
     if is_frame(X):
-        return _pandas(X).to_numpy()
+        frame = _pandas(X)
+        if len(names) == len(frame.columns):
+            return frame.to_numpy()
+        found = {str(name): frame[name].to_numpy(dtype=object) for name in frame.columns}
+        return np.stack([found.get(name, np.full(len(frame), None)) for name in names], axis=1)
     return to_host(X.toarray() if sparse.issparse(X) else X) if hasattr(X, "shape") else np.asarray(X)
 
 

@@ -88,7 +88,7 @@ def shapley_values(model: Any, X: Any, background: Any = 100, *, random_state: A
     return Explanation(
         values[..., 0] if subject.is_single else values,
         float(base[0]) if subject.is_single else base,
-        cells(X),
+        cells(X, subject.names),
         subject.names,
         exact,
         None if exact else (errors[..., 0] if subject.is_single else errors),
@@ -136,7 +136,7 @@ def interactions(model: Any, X: Any, background: Any = 100, *, random_state: Any
     return Interactions(
         whole[..., 0] if subject.is_single else whole,
         float(base[0]) if subject.is_single else base,
-        cells(X),
+        cells(X, subject.names),
         subject.names,
         subject.output_names,
     )

@@ -161,7 +161,8 @@ def _of_encoding(inputs: InputEncoding, outputs: Function, X: Any) -> Subject:
     owners = np.arange(inputs.width) if encoder is None else encoder.groups_
     if encoder is not None and not is_frame(X):
         owners = np.arange(inputs.width)
-    players = tuple(np.flatnonzero(owners == player) for player in range(int(owners.max()) + 1))
+    n_players = inputs.n_features if encoder is not None and is_frame(X) else inputs.width
+    players = tuple(np.flatnonzero(owners == player) for player in range(n_players))
     given = inputs.names if encoder is None or is_frame(X) else inputs.column_names
     names = [f"column {j}" for j in range(len(players))] if given is None else [str(name) for name in given]
     return Subject(rows_of, players, names, outputs, is_single=True, output_names=None)
@@ -210,8 +211,7 @@ def _far_rows(fitted: Fitted, rows: np.ndarray, background: np.ndarray) -> np.nd
     steps = np.abs(scale(both) - scale(columns.nearest(both)))
     worst = np.maximum(steps[: len(rows)], steps[len(rows) :].max(axis=0, initial=0.0))
     if any(isinstance(term, FiniteSpectrum | SpectralMixture) for _, term in kernel.terms()):
-        return worst.any(axis=1)
+        return np.asarray(worst.any(axis=1))
     worst = worst if scaling.root is None else worst @ np.abs(scaling.root)
     origin = np.zeros((1, worst.shape[1]))
-    shares = kernel(worst, origin)[:, 0] / kernel.diag(origin)
-    return np.less(shares, _NEAR)
+    return np.less(kernel(worst, origin)[:, 0], _NEAR * kernel.diag(origin))
