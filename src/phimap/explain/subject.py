@@ -76,17 +76,21 @@ class Subject:
     n_jobs: int | None = None
 
 
-def subject_of(model: Any, X: Any) -> Subject:
-    """Return what is explained of a fitted model; `X` are rows as users pass them."""
+def subject_of(model: Any, X: Any, *, by_column: bool = False) -> Subject:
+    """Return what is explained of a fitted model; `X` are rows as users pass them.
+
+    With `by_column`, the players of encoded rows are the columns of the frame, as they are for a frame.
+    """
+    by_column = by_column or is_frame(X)
     check_is_fitted(model)
     if isinstance(model, KernelModel):
-        return _of_fitted(model, model._solved(), X)
+        return _of_fitted(model, model._solved(), by_column=by_column)
     if isinstance(model, DoublyStochasticModel):
-        return _of_stochastic(model, model._fitted, X)
+        return _of_stochastic(model, model._fitted, by_column=by_column)
     return _of_any(model, X)
 
 
-def _of_fitted(model: KernelModel, fitted: Fitted, X: Any) -> Subject:
+def _of_fitted(model: KernelModel, fitted: Fitted, *, by_column: bool) -> Subject:
     mapped, solution = fitted.map, fitted.solved
     split = split_map(mapped.record, solution.coef, mapped.scaling.root)
     corrections, units = fitted.corrections, fitted.targets.units
@@ -109,7 +113,7 @@ def _of_fitted(model: KernelModel, fitted: Fitted, X: Any) -> Subject:
             warnings.simplefilter("ignore", OutsideWarning)
             return fitted.scores_of_rows(rows, Compute("cpu", model.n_jobs, memory_budget()))
 
-    subject = _of_encoding(fitted.inputs, outputs, X)
+    subject = _of_encoding(fitted.inputs, outputs, by_column=by_column)
     classes = getattr(model, "classes_", None)
     single = solution.coef.shape[1] == 1 if classes is not None else fitted.targets.single_column  # pyright: ignore
     return replace(
@@ -125,7 +129,7 @@ def _of_fitted(model: KernelModel, fitted: Fitted, X: Any) -> Subject:
     )
 
 
-def _of_stochastic(model: DoublyStochasticModel, fitted: StochasticModel, X: Any) -> Subject:
+def _of_stochastic(model: DoublyStochasticModel, fitted: StochasticModel, *, by_column: bool) -> Subject:
     split, blocks = Split(), fitted.blocks
     for number, columns in enumerate(blocks.columns):
         split += split_map(blocks.record(number), fitted.coef[columns], None)
@@ -135,7 +139,7 @@ def _of_stochastic(model: DoublyStochasticModel, fitted: StochasticModel, X: Any
         z = fitted.scaled(rows)
         return features + sum(form.outputs(z) for form in split.forms)
 
-    subject = _of_encoding(fitted.inputs, outputs, X)
+    subject = _of_encoding(fitted.inputs, outputs, by_column=by_column)
     classes = getattr(model, "classes_", None)
     single = fitted.intercept.size == 1 if classes is not None else fitted.targets.single_column  # pyright: ignore
     return replace(
@@ -149,7 +153,7 @@ def _of_stochastic(model: DoublyStochasticModel, fitted: StochasticModel, X: Any
     )
 
 
-def _of_encoding(inputs: InputEncoding, outputs: Function, X: Any) -> Subject:
+def _of_encoding(inputs: InputEncoding, outputs: Function, *, by_column: bool) -> Subject:
     """The rows and players of a learner of phimap; encoded columns of a frame are one player."""
 
     def rows_of(X: Any) -> np.ndarray:
@@ -159,11 +163,11 @@ def _of_encoding(inputs: InputEncoding, outputs: Function, X: Any) -> Subject:
 
     encoder = inputs.encoder
     owners = np.arange(inputs.width) if encoder is None else encoder.groups_
-    if encoder is not None and not is_frame(X):
+    if encoder is not None and not by_column:
         owners = np.arange(inputs.width)
-    n_players = inputs.n_features if encoder is not None and is_frame(X) else inputs.width
+    n_players = inputs.n_features if encoder is not None and by_column else inputs.width
     players = tuple(np.flatnonzero(owners == player) for player in range(n_players))
-    given = inputs.names if encoder is None or is_frame(X) else inputs.column_names
+    given = inputs.names if encoder is None or by_column else inputs.column_names
     names = [f"column {j}" for j in range(len(players))] if given is None else [str(name) for name in given]
     return Subject(rows_of, players, names, outputs, is_single=True, output_names=None)
 

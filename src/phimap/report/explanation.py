@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ _MOST_MARKS, _MOST_CATEGORIES = 1000, 8
 _BINS, _HALF = 60, 0.36
 # Longest label of a column or a category, in letters.
 _LETTERS = 18
+# A date, with or without a time of day.
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T].*)?$")
 
 
 def page(
@@ -233,9 +236,17 @@ def _colours(cells: np.ndarray) -> Any:
 def _numbers(cells: np.ndarray) -> np.ndarray | None:
     """The cells as numbers, NaN for missing ones; None if they are no numbers."""
     present = [cell for cell in cells.tolist() if cell is not None]
+    if present and all(_DATE.match(str(cell)) for cell in present):
+        return np.array([np.nan if cell is None else _years(str(cell)) for cell in cells.tolist()])
     if not all(isinstance(cell, int | float) for cell in present):
         return None
     return np.array([np.nan if cell is None else cell for cell in cells.tolist()], dtype=np.float64)
+
+
+def _years(date: str) -> float:
+    """A date as years with decimals; NaN for a missing one."""
+    days = np.datetime64(date[:10], "D") - np.datetime64("2000-01-01", "D")
+    return 2000.0 + float(days / np.timedelta64(1, "D")) / 365.2425
 
 
 def _cell(cell: Any) -> str:

@@ -54,6 +54,9 @@ class Form(ABC):
     They do not depend on the number of threads.
     """
 
+    #: Number of terms; for polynomials, times the number of their products.
+    n_terms: int
+
     @abstractmethod
     def outputs(self, rows: np.ndarray) -> np.ndarray:
         """Return the values (n, t) of the function at scaled rows (n, w)."""

@@ -35,6 +35,7 @@ class PhaseForm(Form):
     """
 
     def __init__(self, frequencies: np.ndarray, cosines: np.ndarray, sines: np.ndarray):
+        self.n_terms = len(frequencies)
         self._frequencies, self._cosines, self._sines = frequencies, cosines, sines
 
     def outputs(self, rows: np.ndarray) -> np.ndarray:

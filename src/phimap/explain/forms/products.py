@@ -43,6 +43,7 @@ class ProductForm(Form):
 
     def __init__(self, component: Component, landmarks: np.ndarray, coefs: np.ndarray, scale: np.ndarray | None = None):
         self._component = component
+        self.n_terms = len(landmarks)
         self._landmarks, self._coefs, self._scale = landmarks, component.weight * coefs, scale
 
     def outputs(self, rows: np.ndarray) -> np.ndarray:

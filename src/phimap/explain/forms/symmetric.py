@@ -34,6 +34,7 @@ class SymmetricForm(Form):
     def __init__(self, component: Component, landmarks: np.ndarray, coefs: np.ndarray, scale: np.ndarray | None = None):
         assert component.order is not None
         self._component, self._order = component, component.order
+        self.n_terms = len(landmarks) * self._order**2
         self._landmarks, self._scale = landmarks, scale
         self._coefs = coefs * (component.weight / comb(landmarks.shape[1], component.order))
 
