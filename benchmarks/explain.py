@@ -1,7 +1,7 @@
 """Seconds a row of exact Shapley values, beside the processor's limit and shap's sampling at equal error.
 
-For 4,096 landmarks or Fourier features, 100 background rows and 10, 20, 40 and 80 columns, on one thread: milliseconds a
-row, their ratio to the time for the same number of multiplications and additions at the rate of a matrix product, and
+For 4,096 landmarks or Fourier features, 100 background rows and 10, 20, 40 and 80 columns, on one thread: milliseconds
+a row, their ratio to the time for the same number of multiplications and additions at the rate of a matrix product, and
 the growth from one number of columns to the next. Then, for 20 columns, the time that `shap.PermutationExplainer` takes
 for values of a given error: it is run with a few permutations, and its squared error falls like one over their number.
 The exact values are those of phimap, which agree with brute force to 1e-8 (`tests/explain`).
@@ -86,9 +86,8 @@ def beside_shap(n_rows: int, error: float) -> None:
         theirs = (perf_counter() - start) / n_rows
         reached = np.sqrt(np.mean((found - exact) ** 2)) / np.ptp(model.predict(X))
         at_error = theirs * max(1.0, (reached / error) ** 2)
-        print(
-            f"{kind:12}{1e3 * ours:10.1f}{1e3 * theirs:10.0f}{reached:11.1e}{1e3 * at_error:17.0f}{at_error / ours:9.0f}"
-        )
+        times = f"{1e3 * ours:10.1f}{1e3 * theirs:10.0f}{reached:11.1e}{1e3 * at_error:17.0f}"
+        print(f"{kind:12}{times}{at_error / ours:9.0f}")
 
 
 def main() -> None:

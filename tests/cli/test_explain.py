@@ -52,6 +52,8 @@ def test_one_row_is_a_waterfall(phimap, mixed, tmp_path):
     model, data, _ = mixed
     out, report = tmp_path / "values.csv", tmp_path / "page.html"
     phimap("explain", model, data, "-o", out, "--report", report, "--row", "7", "--rows", "500")
+    phimap("explain", model, data, "-o", tmp_path / "few.csv", "--row", "7", "--rows", "10")
+    assert 7 in pd.read_csv(tmp_path / "few.csv")["row"].to_list()
     page = report.read_text()
     assert page.count("<svg") == 1
     assert "Why row 7 gets its output" in page

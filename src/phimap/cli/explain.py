@@ -57,7 +57,7 @@ def run(options: ExplainOptions) -> None:
 
 
 def _rows(opened: ModelRows, options: ExplainOptions) -> tuple[Any, np.ndarray]:
-    """Return the rows of the table, at most `options.rows` random ones, and their numbers in the file."""
+    """Return the rows of the table, or `options.rows` random ones and `options.row`, and their numbers in the file."""
     batches: list[Block] = list(opened.raw_batches(_BATCH))
     if not batches:
         raise DataError(f"{options.data}: holds no rows. Give a table with rows.")
@@ -73,7 +73,9 @@ def _rows(opened: ModelRows, options: ExplainOptions) -> tuple[Any, np.ndarray]:
         return X, numbers
     from phimap.tables.frames import rows_at
 
-    places = np.sort(np.random.default_rng(options.seed).permutation(len(numbers))[: options.rows])
+    places = np.random.default_rng(options.seed).permutation(len(numbers))[: options.rows]
+    # The row that the report explains alone is read in any case.
+    places = np.union1d(places, np.flatnonzero(numbers == options.row)) if options.row else np.sort(places)
     return rows_at(X, places), numbers[places]
 
 
