@@ -97,7 +97,7 @@ def refusal(words: list[str], monkeypatch: pytest.MonkeyPatch) -> str | None:
 def refusal_of_phimap(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> str | None:
     """All of a command is run but its work: words are parsed, options are read and checked by their own rules."""
     began = []
-    for name in ("fit", "predict", "info", "compare", "plan", "bench"):
+    for name in ("fit", "predict", "explain", "info", "compare", "plan", "bench"):
         monkeypatch.setattr(f"phimap.cli.{name}.run", began.append)
     done = CliRunner().invoke(app, arguments)
     if done.exit_code != 0:

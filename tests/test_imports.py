@@ -23,7 +23,7 @@ PICTURE = imports.graph(SOURCE)
 ORDER = (
     ("cli", "bench", "report"),
     ("phimap",),
-    ("comparison",),
+    ("comparison", "explain"),
     ("learn", "advice", "io"),
     ("tables",),
     ("features", "metrics", "theory"),

@@ -16,6 +16,7 @@ from phimap.config import config as config
 # The only list of public names. Type checkers execute these imports; `_LINE` below parses them into a table from
 # which `__getattr__` loads names on first use.
 if TYPE_CHECKING:
+    from phimap import explain as explain
     from phimap import features as features
     from phimap import kernels as kernels
     from phimap import learn as learn

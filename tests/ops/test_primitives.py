@@ -251,6 +251,24 @@ def folded_layers(run, draw):
         yield run("folded_layers", *run.constant(angles.astype(draw.dtype)), fold, depth, is_tangent)
 
 
+@example("product_shapley", "product_pairs", "phase_shapley", "phase_pairs")
+def shapley_sums(run, draw):
+    width = 64 // np.dtype(draw.dtype).itemsize
+    for groups, n_background, p, n_nodes in [(1, 1, 1, 1), (2, 3, 4, 2), (1, 2, 7, 3)]:
+        rule = tuple(run.constant(draw.rng.uniform(size=n_nodes), draw.rng.uniform(size=n_nodes)))
+        angles = [draw.floats(groups, n, p, width) for n in (draw.rows, n_background)]
+        sums = [part.sum(axis=2) for part in angles]
+        factors = run.constant(*(abs(part) for part in angles))
+        yield run("product_shapley", *factors, rule)
+        yield run("product_pairs", *factors, rule)
+        halves = [
+            tuple(run.constant(np.cos(part), np.sin(part), np.cos(whole), np.sin(whole)))
+            for part, whole in zip(angles, sums, strict=True)
+        ]
+        yield from run("phase_shapley", *halves, rule)
+        yield from run("phase_pairs", *halves, rule)
+
+
 @example("power_sums")
 def power_sums(run, draw):
     for k in (1, 2, 7, 12):

@@ -12,12 +12,16 @@ import typer
 from phimap._options import Option, flag
 from phimap.bench.options import BenchOptions
 from phimap.cli.errors import OneLineGroup, one_line_errors
-from phimap.cli.options import CompareOptions, FitOptions, InfoOptions, PlanOptions, PredictOptions
+from phimap.cli.options import CompareOptions, ExplainOptions, FitOptions, InfoOptions, PlanOptions, PredictOptions
 
 # Each command is a module of this package with a function `run`, which takes the options.
 COMMANDS: dict[str, tuple[type, str]] = {
     "fit": (FitOptions, "Fit a kernel model on a table, or on images, and score it on held-out rows."),
     "predict": (PredictOptions, "Predict the rows of a table, or the images of a folder, with a saved model."),
+    "explain": (
+        ExplainOptions,
+        "Explain the predictions of a saved model on the rows of a table: what each column adds to each of them.",
+    ),
     "info": (InfoOptions, "Describe this installation and its speed, or a model file."),
     "compare": (
         CompareOptions,

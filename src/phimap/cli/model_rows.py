@@ -27,10 +27,12 @@ class ModelRows:
     ----------
     table : Rows
         The opened table, which counts the rows that could not be used.
+    model : estimator
+        The model.
     """
 
     def __init__(self, data: str, path: str, target: str | None, model: Any, *, strict: bool) -> None:
-        self._data, self._model = data, model
+        self._data, self.model = data, model
         self._encoder: TableEncoder | None = model.encoder_
         # If the file or the model has no column names, columns are identified by position.
         is_array = path.lower().endswith((".npy", ".npz")) or ".npz:" in path
@@ -60,12 +62,16 @@ class ModelRows:
 
     def batches(self, rows: int) -> Iterator[Block]:
         """Inputs (r, d) of the model, targets (r,) or None, and numbers (r,) of the rows in the file."""
-        for X, y, numbers in self.table.numbered_batches(rows_read(self.table, rows, None)):
+        for X, y, numbers in self.raw_batches(rows):
             if self._encoder is None:
                 yield X, y, numbers
             else:
                 with in_terms_of(self._data, partial(self._row_name, numbers)):
                     yield self._encoder.transform(X), y, numbers
+
+    def raw_batches(self, rows: int) -> Iterator[Block]:
+        """As `batches`, with frames in place of encoded rows if the model encodes frames."""
+        yield from self.table.numbered_batches(rows_read(self.table, rows, None))
 
     def _row_name(self, numbers: Any, row: int) -> str:
         return self.table.row_name(int(numbers[row]))
@@ -74,12 +80,12 @@ class ModelRows:
         """Names of the columns that the model needs; None if the model stores no names."""
         if self._encoder is not None:
             return [column.name for column in self._encoder.columns_ if column.encoding is not None]
-        names = getattr(self._model, "feature_names_in_", None)
+        names = getattr(self.model, "feature_names_in_", None)
         return None if names is None else names.tolist()
 
     def _check_shape(self, names: list[str] | None) -> None:
         """Raise if the images have another shape than the model's, or if the number of columns differs."""
-        model, table, shape = self._model, self.table, getattr(self._model, "sample_shape_", ())
+        model, table, shape = self.model, self.table, getattr(self.model, "sample_shape_", ())
         if len(shape) == 3 and table.is_image and table.sample_shape != shape:
             raise DataError(
                 f"{self._data}: holds {inputs_text(table)}, the model was trained on images of {times(shape)}. "

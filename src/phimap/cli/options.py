@@ -209,6 +209,28 @@ class PredictOptions:
 
 
 @dataclass(frozen=True)
+class ExplainOptions:
+    """The options of ``phimap explain``."""
+
+    model: Annotated[Path, Option("Model file, as written by phimap fit --model.", positional=True)]
+    data: Data
+    output: Annotated[
+        Path, Option("File for the values, .parquet or .csv: a column for each feature.", ("--output", "-o"))
+    ]
+    report: Annotated[Path | None, Option("File for an HTML report.")] = None
+    target: Annotated[str | None, Option("Column with the truth, which is left out of a table without names.")] = None
+    background: Annotated[int, Option("Random rows of the table against which a row is explained.")] = 100
+    rows: Annotated[int | None, Option("Rows, drawn at random, that are explained. Default: all.")] = None
+    row: Annotated[int | None, Option("Number of a row in the file that the report explains alone.")] = None
+    seed: Annotated[int, Option("Seed of the background, of --rows and of sampled values.")] = 0
+    json: Json = False
+    force: Annotated[bool, Option("Let --report replace a file of any kind.")] = False
+    strict: Strict = False
+    memory: Memory = None
+    n_jobs: Jobs = None
+
+
+@dataclass(frozen=True)
 class InfoOptions:
     """The options of ``phimap info``."""
 

@@ -31,6 +31,7 @@ from phimap.cli.result import Result
 from phimap.cli.rows import SplitRows
 from phimap.cli.scoring import Scores
 from phimap.config import size_text
+from phimap.explain.importance import mean_absolute_values
 from phimap.learn.rows.batches import feature_rows
 from phimap.report import Dependence, Dependences, Facts, dependences, error_curves, render
 
@@ -84,6 +85,7 @@ def page(result: Result) -> str:
             alpha=model.alpha_,
             curves=curves,
             leading=[] if result.table.is_image else leading_columns(model, _BARS),
+            importances=_importances(result),
             dependences=found,
             search=model.search_,
             stages=stages,
@@ -93,6 +95,17 @@ def page(result: Result) -> str:
             command=_command(options),
         )
     )
+
+
+def _importances(result: Result) -> list[tuple[str, float]]:
+    """Names and mean absolute Shapley values of the columns; empty for images and without a metric."""
+    if result.table.is_image or not leading_places(result.model, 1):
+        return []
+    sizes = mean_absolute_values(result.model, result.overview.summary.sample.first(_DRAWN_ROWS)[0])
+    if sizes is None:
+        return []
+    names = getattr(result.model, "feature_names_in_", [f"column {j}" for j in range(sizes.size)])
+    return [(str(name), float(size)) for name, size in zip(names, sizes, strict=True)]
 
 
 def _dependences(result: Result) -> Dependences | None:

@@ -27,7 +27,7 @@ from phimap.learn.search.log import SearchLog
 from phimap.learn.settings import Compute
 from phimap.learn.solver import LinearSolution
 from phimap.learn.targets.base import Targets
-from phimap.ops import ops_for
+from phimap.ops import Array, ops_for
 from phimap.records import Record, of_number
 
 
@@ -83,7 +83,11 @@ class Fitted(Record):
 
     def scores(self, X: Any, compute: Compute) -> np.ndarray:
         """Return outputs (n, t) of the model, computed batch by batch; `X` are rows as users pass them."""
-        X, solution, units = self.inputs.rows(X), self.solved, self.targets.units
+        return self.scores_of_rows(self.inputs.rows(X), compute)
+
+    def scores_of_rows(self, X: Array, compute: Compute) -> np.ndarray:
+        """As `scores`, for checked rows of numbers (n, d)."""
+        solution, units = self.solved, self.targets.units
         n_outputs, dtype = solution.coef.shape[1], ops_for(X).dtype
         height = batch_rows(self.map.width, X.dtype.itemsize, compute.memory, 0, RowShape.of(X, n_outputs))
         features, guard = self.map.features(compute), ExtrapolationGuard(self.map)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phimap._number_text import number_text
 from phimap._progress import Stage
 
 # Smaller shares are printed as "below 0.1 %".
@@ -37,12 +38,20 @@ class Bars:
     rows: list[tuple[str, list[tuple[str, float]]]]
 
 
-def relevances(leading: Sequence[tuple[str, float]]) -> Bars:
-    """Chart the share of each column in the learned metric, largest first."""
+def relevances(leading: Sequence[tuple[str, float]], importances: Sequence[tuple[str, float]] = ()) -> Bars:
+    """Chart the share of each column in the learned metric, largest first, beside mean absolute Shapley values."""
     name, share = leading[0]
     alt = f"Relevance of columns; most relevant is {name} with {100 * share:.3g} percent."
-    rows = [(name, [(_percent(one), one / share)]) for name, one in leading]
-    return Bars("relevances", alt, ("column", "share of the metric"), rows)
+    sizes = dict(importances)
+    largest = max(sizes.values(), default=0.0) or 1.0
+    rows = []
+    for name, one in leading:
+        values = [(_percent(one), one / share)]
+        if sizes:
+            values.append((number_text(sizes.get(name, 0.0), 3), sizes.get(name, 0.0) / largest))
+        rows.append((name, values))
+    heads = ("column", "share of the metric", *(("mean absolute Shapley value",) if sizes else ()))
+    return Bars("relevances", alt, heads, rows)
 
 
 def classes(true: np.ndarray, predicted: np.ndarray) -> Bars:

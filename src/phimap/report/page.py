@@ -18,6 +18,8 @@ from phimap.report.style import Plot
 
 # Smallest relative difference between two errors that the advice counts as a difference.
 _NOTICEABLE = 0.02
+# Smallest difference between a column's shares in the metric and in the Shapley values that counts as a disagreement.
+_DISAGREES = 0.1
 # Phrases that describe how the error is estimated along the regularisation path, by name of the criterion.
 _ESTIMATES = {
     "gcv": "by generalised cross-validation",
@@ -51,6 +53,8 @@ class Facts:
         Held-out errors of narrower and differently regularised models.
     leading : sequence of (name, share)
         Columns with the largest shares of the learned metric; empty if no metric was learned.
+    importances : sequence of (name, size)
+        Mean absolute Shapley values of all columns; empty if they were not computed.
     dependences : Dependences or None
         Partial dependence of the predictions on the leading columns.
     search : SearchLog or None
@@ -80,6 +84,7 @@ class Facts:
     alpha: float
     curves: Curves | None
     leading: Sequence[tuple[str, float]]
+    importances: Sequence[tuple[str, float]]
     dependences: Dependences | None
     search: SearchLog | None
     stages: Sequence[Stage]
@@ -141,7 +146,12 @@ def _columns(facts: Facts) -> list[tuple[Plot | Bars, str]]:
         "Share of each column in the metric that was learned: how strongly the model changes along it, in units of the "
         f"column's spread. {shown}"
     )
-    drawn: list[tuple[Plot | Bars, str]] = [(bars.relevances(facts.leading), caption)]
+    if facts.importances:
+        caption += (
+            " Beside it, the mean absolute Shapley value: how far the column moves the prediction, on average. "
+            + _disagreement(facts)
+        )
+    drawn: list[tuple[Plot | Bars, str]] = [(bars.relevances(facts.leading, facts.importances), caption)]
     found = facts.dependences
     if found is None:
         return drawn
@@ -156,6 +166,24 @@ def _columns(facts: Facts) -> list[tuple[Plot | Bars, str]]:
         caption = f"Predictions along {one.names[0]}: {over} it alone is set to each value."
         drawn.append((kernel_figures.along_column(one, place, label, limits), caption))
     return drawn
+
+
+def _disagreement(facts: Facts) -> str:
+    """Say which leading column has the most different shares in the metric and in the Shapley values."""
+    total = sum(size for _, size in facts.importances) or 1.0
+    shares = {name: size / total for name, size in facts.importances}
+    whole = sum(share for _, share in facts.leading) or 1.0
+    name, share = max(facts.leading, key=lambda one: abs(one[1] - shares.get(one[0], 0.0)))
+    if abs(share - shares.get(name, 0.0)) < _DISAGREES * min(1.0, whole):
+        return "Both agree within a tenth for every column shown."
+    by_values = shares.get(name, 0.0)
+    why = (
+        "the model bends along it, more than it moves"
+        if share > by_values
+        else "it moves predictions, along a line that is nearly straight"
+    )
+    shares_text = f"{100 * share:.0f} % of the metric, {100 * by_values:.0f} % of the values"
+    return f"They disagree most on {name}: {shares_text}; {why}."
 
 
 def _dependence(facts: Facts) -> list[tuple[Plot | Bars, str]]:

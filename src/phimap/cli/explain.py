@@ -1,0 +1,166 @@
+"""``phimap explain``: Shapley values of the rows of a table, with a saved model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+from pyarrow import parquet
+
+from phimap._files import write_whole
+from phimap.cli.model_rows import ModelRows
+from phimap.cli.options import ExplainOptions
+from phimap.cli.output import Fact, write
+from phimap.cli.outputs import Output, check_replaceable, check_writable, is_page, write_all, write_text
+from phimap.cli.rows import note_reading
+from phimap.cli.standard_input import in_words, readable
+from phimap.config import config
+from phimap.explain import Explanation, effects, shapley_values
+from phimap.io import DataError
+from phimap.io.batching import Block, joined
+from phimap.io.model import load
+
+# Number of pairs of columns that a report names.
+_PAIRS = 8
+# Number of rows of a batch.
+_BATCH = 4096
+
+
+def run(options: ExplainOptions) -> None:
+    """Run the command."""
+    file, data = options.model, in_words(options.data)
+    for name, path in (("--output", options.output), ("--report", options.report)):
+        check_writable(name, path, [options.data, str(file)])
+    if options.output.suffix not in (".parquet", ".csv"):
+        raise ValueError(f"--output must end in .parquet or .csv, got {options.output}. Rename it.")
+    if not options.force:
+        check_replaceable("--report", options.report, is_page, "HTML page")
+    with config(memory=options.memory, n_jobs=options.n_jobs), readable(options.data) as path:
+        model = load(file)
+        if not hasattr(model, "predict"):
+            raise DataError(f"{file}: holds {type(model).__name__}, which makes no predictions. Give a learner.")
+        opened = ModelRows(data, path, options.target, model, strict=options.strict)
+        X, numbers = _rows(opened, options)
+        whole = shapley_values(model, X, options.background, random_state=options.seed)
+        chosen = np.arange(len(numbers)) if options.row is None else np.flatnonzero(numbers == options.row)
+        if not chosen.size:
+            raise ValueError(f"--row must be one of the {len(numbers)} rows that were read, got {options.row}.")
+        outputs: list[Output] = [(options.output, lambda path: _write(path, whole, numbers))]
+        if options.report is not None:
+            text = _page(options, data, model, X, _one_output(whole), chosen)
+            outputs.append((options.report, lambda path: write_text(path, text)))
+        write_all(outputs)
+    note_reading(data, opened.table)
+    write(_facts(whole, options), as_json=options.json)
+
+
+def _rows(opened: ModelRows, options: ExplainOptions) -> tuple[Any, np.ndarray]:
+    """Return the rows of the table, or `options.rows` random ones and `options.row`, and their numbers in the file."""
+    batches: list[Block] = list(opened.raw_batches(_BATCH))
+    if not batches:
+        raise DataError(f"{options.data}: holds no rows. Give a table with rows.")
+    X = joined([X for X, _, _ in batches])
+    numbers = np.concatenate([numbers for _, _, numbers in batches])
+    if isinstance(X, np.ndarray):
+        X = X.reshape(len(X), -1)
+        if getattr(opened.model, "feature_names_in_", None) is not None:
+            import pandas as pd
+
+            X = pd.DataFrame(X, columns=opened.model.feature_names_in_)
+    if options.rows is None or options.rows >= len(numbers):
+        return X, numbers
+    from phimap.tables.frames import rows_at
+
+    places = np.random.default_rng(options.seed).permutation(len(numbers))[: options.rows]
+    # The row that the report explains alone is read in any case.
+    places = np.union1d(places, np.flatnonzero(numbers == options.row)) if options.row else np.sort(places)
+    return rows_at(X, places), numbers[places]
+
+
+def _one_output(found: Explanation) -> Explanation:
+    """Return the explanation of the output whose values vary most, for a report."""
+    if found.values.ndim == 2:
+        return found
+    place = int(np.abs(found.values).mean(axis=(0, 1)).argmax())
+    errors = found.standard_errors
+    return Explanation(
+        found.values[..., place],
+        float(np.asarray(found.base_values)[place]),
+        found.data,
+        found.feature_names,
+        found.exact,
+        None if errors is None else errors[..., place],
+    )
+
+
+def _page(options: ExplainOptions, data: str, model: Any, X: Any, found: Explanation, chosen: np.ndarray) -> str:
+    from phimap.report.explanation import page
+
+    try:
+        pairs = effects(model, X, random_state=options.seed).largest(_PAIRS) if found.values.shape[1] > 1 else []
+    except ValueError:
+        # Models without an exact form have no effects of pairs.
+        pairs = []
+    if options.row is None:
+        return page(found, data, str(options.model), pairs, "the row")
+    errors = found.standard_errors
+    one = Explanation(
+        found.values[chosen],
+        found.base_values,
+        found.data[chosen],
+        found.feature_names,
+        found.exact,
+        None if errors is None else errors[chosen],
+    )
+    return page(one, data, str(options.model), [], f"row {options.row}")
+
+
+def _write(path: Any, found: Explanation, numbers: np.ndarray) -> None:
+    """Write a table with the number of the row, the base value, the output and the value of each column.
+
+    With several outputs, the names of columns end with the name of the output.
+    """
+    names = [""] if found.values.ndim == 2 else [f":{name}" for name in _output_names(found)]
+    values = found.values.reshape(*found.values.shape[:2], -1)
+    base = np.broadcast_to(np.ravel(found.base_values), (values.shape[2],))
+    columns: dict[str, Any] = {"row": numbers}
+    for place, name in enumerate(names):
+        columns[f"base value{name}"] = np.full(len(numbers), base[place])
+        columns[f"output{name}"] = base[place] + values[:, :, place].sum(axis=1)
+        for column, feature in enumerate(found.feature_names):
+            columns[_unused(f"{feature}{name}", columns)] = values[:, column, place]
+        if found.standard_errors is not None:
+            errors = found.standard_errors.reshape(values.shape)
+            for column, feature in enumerate(found.feature_names):
+                columns[_unused(f"standard error {feature}{name}", columns)] = errors[:, column, place]
+    table = pa.table(columns)
+    if path.suffix == ".csv":
+        write_whole(path, lambda file: arrow_csv.write_csv(table, file))
+    else:
+        write_whole(path, lambda file: parquet.write_table(table, file))
+
+
+def _output_names(found: Explanation) -> list[str]:
+    return found.output_names or [str(place) for place in range(found.values.shape[2])]
+
+
+def _unused(name: str, columns: dict[str, Any]) -> str:
+    """The name, with underscores in front if the table has a column of that name."""
+    while name in columns:
+        name = f"_{name}"
+    return name
+
+
+def _facts(found: Explanation, options: ExplainOptions) -> list[Fact]:
+    order = np.argsort(-found.importances, kind="stable")
+    facts = [
+        Fact("rows", len(found.values)),
+        Fact("columns", found.values.shape[1]),
+        Fact("values", "exact" if found.exact else "sampled"),
+    ]
+    if found.standard_errors is not None:
+        facts.append(Fact("standard_error", float(np.sqrt(np.mean(found.standard_errors**2))), ".3g"))
+    facts.append(Fact("leading", ", ".join(found.feature_names[j] for j in order[:3].tolist())))
+    return [*facts, Fact("output", str(options.output))]

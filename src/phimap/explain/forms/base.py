@@ -1,0 +1,156 @@
+"""The interface of exact forms, and the quadrature rule and tiles that they share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap.config import memory_budget
+from phimap.ops import run_tasks
+from phimap.ops.primitives.shapley_sums import lanes
+
+#: Columns of the scaled rows that belong to each player.
+Players = Sequence[np.ndarray]
+#: Number of terms in a group: the lanes of a float64 vector of the compiled loops.
+LANES = lanes(np.float64)
+# Number of terms for which tables of the background are in memory at a time. 512 terms of 100 background rows and 20
+# players take 8 MiB a table.
+_MOST_TERMS = 512
+# Share of the byte budget that the tables of the background may take.
+_SHARE = 0.25
+# Number of explained rows in one task.
+_TILE = 4
+
+
+@dataclass(frozen=True)
+class FormEffects:
+    """Parts of the functional decomposition of a form, for players with independent levels of equal probability.
+
+    Attributes
+    ----------
+    first : ndarray of shape (p, q, t)
+        Effect of each player at each level, with mean 0.
+    second : ndarray of shape (p, p, q, q, t)
+        Effect of each pair beyond the effects of both players; only pairs (j, k) with j < k are filled.
+    sampled : ndarray of shape (r, t)
+        Values of the form at random choices of levels.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    sampled: np.ndarray
+
+    def __add__(self, other: FormEffects) -> FormEffects:
+        return FormEffects(self.first + other.first, self.second + other.second, self.sampled + other.sampled)
+
+
+class Form(ABC):
+    """A function of scaled rows (n, w) with t outputs, a sum of products over players.
+
+    All arithmetic is in float64. Results are sums over blocks of terms in a fixed order, computed for tiles of rows.
+    They do not depend on the number of threads.
+    """
+
+    #: Number of terms; for polynomials, times the number of their products.
+    n_terms: int
+
+    @abstractmethod
+    def outputs(self, rows: np.ndarray) -> np.ndarray:
+        """Return the values (n, t) of the function at scaled rows (n, w)."""
+
+    @abstractmethod
+    def shapley(self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None) -> np.ndarray:
+        """Return the mean over the background rows (B, w) of the Shapley values (n, p, t) of the rows (n, w)."""
+
+    @abstractmethod
+    def pairs(self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None) -> np.ndarray:
+        """Return the mean Shapley interaction index (n, p, p, t) of each pair, symmetric, with a zero diagonal."""
+
+    @abstractmethod
+    def effects(self, levels: np.ndarray, players: Players, chosen: np.ndarray) -> FormEffects:
+        """Return the effects of players, whose levels are those of the rows `levels` (q, w).
+
+        `chosen` (r, p) holds the level of each player in random choices.
+        """
+
+
+def half_rule(degree: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nodes t >= 0 and weights of the Gauss-Legendre rule on [-1, 1] that is exact up to a degree.
+
+    The rule has ``degree // 2 + 1`` nodes and is symmetric; the weight of a node at 0 is halved, because the loops use
+    every node with both signs.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(degree // 2 + 1)
+    first = nodes.size // 2
+    nodes, weights = nodes[first:].copy(), weights[first:].copy()
+    if 2 * nodes.size > degree // 2 + 1:
+        nodes[0], weights[0] = 0.0, weights[0] / 2
+    return nodes, weights
+
+
+def term_blocks(n_terms: int, bytes_of_term: int) -> list[slice]:
+    """Divide the terms into blocks whose tables, of so many bytes a term, fit into a share of the byte budget."""
+    fitting = int(_SHARE * memory_budget()) // max(1, bytes_of_term)
+    size = max(LANES, min(_MOST_TERMS, fitting) // LANES * LANES)
+    return [slice(start, min(start + size, n_terms)) for start in range(0, n_terms, size)]
+
+
+def grouped(table: np.ndarray) -> np.ndarray:
+    """Arrange a table (n, p, M) as groups (G, n, p, LANES) of terms; terms are filled up with zeros."""
+    n, p, n_terms = table.shape
+    n_groups = -(-n_terms // LANES)
+    whole = np.zeros((n, p, n_groups * LANES))
+    whole[..., :n_terms] = table
+    return np.ascontiguousarray(whole.reshape(n, p, n_groups, LANES).transpose(2, 0, 1, 3))
+
+
+def grouped_coefs(coefs: np.ndarray) -> np.ndarray:
+    """Arrange coefficients (M, t) as (G, LANES, t), filled up with zeros."""
+    n_groups = -(-coefs.shape[0] // LANES)
+    whole = np.zeros((n_groups * LANES, coefs.shape[1]))
+    whole[: coefs.shape[0]] = coefs
+    return whole.reshape(n_groups, LANES, -1)
+
+
+def contract(sums: np.ndarray, coefs: np.ndarray) -> np.ndarray:
+    """Sum over the terms: (G, n, ..., LANES) and (G, LANES, t) give (n, ..., t)."""
+    return np.tensordot(sums, coefs, axes=([0, sums.ndim - 1], [0, 1]))
+
+
+def over_rows(work: Callable[[slice], None], n_rows: int, n_jobs: int | None) -> None:
+    """Call `work` on every tile of rows; a tile depends on the row index alone."""
+    run_tasks(work, [slice(start, min(start + _TILE, n_rows)) for start in range(0, n_rows, _TILE)], n_jobs)
+
+
+def without_one(factors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return prefix products, suffix products and products without one player, each (p, M), of factors (p, M)."""
+    before, after = np.ones_like(factors), np.ones_like(factors)
+    for j in range(1, len(factors)):
+        before[j] = before[j - 1] * factors[j - 1]
+        after[-1 - j] = after[-j] * factors[-j]
+    return before, after, before * after
+
+
+def product_effects(table: np.ndarray, coefs: np.ndarray, chosen: np.ndarray) -> FormEffects:
+    """Effects of the real part of ``sum_i coefs_i prod_p table_p,i`` for a table (q, p, M) and coefficients (M, t)."""
+    q, p, _ = table.shape
+    means = table.mean(axis=0)
+    centred = table - means
+    before, after, others = without_one(means)
+    first = np.stack([np.real((centred[:, j] * others[j]) @ coefs) for j in range(p)])
+    second = np.zeros((p, p, q, q, coefs.shape[1]))
+    for j in range(p):
+        between = before[j].copy()
+        for k in range(j + 1, p):
+            weighted = (between * after[k])[:, None] * coefs
+            for output in range(coefs.shape[1]):
+                product = (centred[:, j] * weighted[:, output]) @ centred[:, k].T
+                second[j, k, :, :, output] = np.real(product)
+            between *= means[k]
+    values = np.ones((len(chosen), table.shape[2]), table.dtype)
+    for j in range(p):
+        values *= table[chosen[:, j], j]
+    return FormEffects(first, second, np.real(values @ coefs))

@@ -1,0 +1,108 @@
+"""Kernels as sums of product kernels and of elementary symmetric polynomials of one-dimensional kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from math import log
+
+import numpy as np
+from scipy.special import gammaln
+
+from phimap.kernels import Additive, Gaussian, Kernel, Matern, StationaryKernel, StationaryProduct
+
+# Probability of the scales that the mixture of a Matern kernel moves to its smallest scale, and largest probability of
+# its largest scales. It bounds the error of the kernel, whose largest value is 1.
+_TAIL = 1e-11
+# Largest distance of the logarithms of two scales. The integrand is analytic in a strip of half-width pi / 2 about the
+# real line, so that the error of the trapezoidal rule is about exp(-pi^2 / step) = 1e-12.
+_STEP = 0.36
+# For large nu, log g is nearly normal with variance 1 / nu, and the error is about 2 exp(-2 pi^2 / (nu step^2)): below
+# 1e-12 for a step of 0.83 / sqrt(nu).
+_DEVIATIONS = 0.83
+
+
+@dataclass(frozen=True)
+class Component:
+    """A summand of a kernel: a product over all columns, or the mean of the products over all subsets of columns.
+
+    Attributes
+    ----------
+    weight : float
+    kernels : tuple of StationaryKernel
+        The factor of a column is the product of these kernels, evaluated on the column alone.
+    order : int or None
+        Number of columns in a subset; None for the product over all columns.
+    """
+
+    weight: float
+    kernels: tuple[StationaryKernel, ...]
+    order: int | None = None
+
+    def of_column(self, rows: np.ndarray, landmarks: np.ndarray, column: int) -> np.ndarray:
+        """Return the factor (n, m) of a column of rows (n, w) and landmarks (m, w)."""
+        width = rows.shape[1]
+        values = [kernel._of_column(rows[:, column], landmarks[:, column], column, width) for kernel in self.kernels]
+        return values[0] if len(values) == 1 else np.prod(values, axis=0)
+
+
+def components(kernel: Kernel, n_features: int) -> list[Component] | None:
+    """Return the summands of a kernel of rows with `n_features` columns; None if it is no such sum."""
+    terms = kernel.terms()
+    if len(terms) > 1 or terms[0][1] is not kernel:
+        parts = [(weight, components(term, n_features)) for weight, term in terms]
+        if any(found is None for _, found in parts):
+            return None
+        return [replace(one, weight=weight * one.weight) for weight, found in parts for one in found or []]
+    if isinstance(kernel, Additive):
+        return _of_additive(kernel, n_features)
+    if isinstance(kernel, StationaryProduct):
+        return _of_product(kernel, n_features)
+    if isinstance(kernel, StationaryKernel) and kernel.factorises:
+        return [Component(1.0, (kernel,))]
+    return _of_matern(kernel, n_features) if isinstance(kernel, Matern) else None
+
+
+def _of_additive(kernel: Additive, n_features: int) -> list[Component] | None:
+    if kernel.order == n_features:
+        return components(kernel.base, n_features)
+    if kernel.order == 1:
+        return [Component(1.0, (kernel.base,), 1)]
+    found = components(kernel.base, n_features)
+    if found is None or any(one.order is not None for one in found):
+        return None
+    return [replace(one, order=int(kernel.order)) for one in found]
+
+
+def _of_product(kernel: StationaryProduct, n_features: int) -> list[Component] | None:
+    left, right = (components(side, n_features) for side in (kernel.left, kernel.right))
+    if left is None or right is None or any(one.order is not None for one in (*left, *right)):
+        return None
+    return [Component(one.weight * other.weight, one.kernels + other.kernels) for one, other in product(left, right)]
+
+
+def _of_matern(kernel: Matern, n_features: int) -> list[Component]:
+    """Return the mixture of Gaussian kernels that equals a Matern kernel up to 1e-10."""
+    scale = 1.0 / np.broadcast_to(kernel._inverse_length_scale(n_features), n_features)
+    weights, precisions = matern_mixture(float(kernel.nu))
+    return [
+        Component(float(weight), (Gaussian(scale / np.sqrt(precision)),))
+        for weight, precision in zip(weights, precisions, strict=True)
+    ]
+
+
+def matern_mixture(nu: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights and precisions p with ``k_nu(r) = sum weights exp(-p r^2 / 2)``, up to 1e-10 for every r.
+
+    A frequency of the Matern kernel is a Gaussian vector over the root of g, with g from the Gamma distribution of
+    shape and rate nu. Hence ``k_nu(r) = E exp(-r^2 / (2 g))``, an integral over log g, to which the trapezoidal rule is
+    applied. The weights are normalised, so that k(0) is 1.
+    """
+    low = (log(_TAIL) + gammaln(nu + 1.0)) / nu - log(nu)
+    high = log((nu + 8.0 * np.sqrt(nu) + 26.0) / nu)
+    step = (_STEP**-2 + nu / _DEVIATIONS**2) ** -0.5
+    points = np.arange(low, high + step, step)
+    weights = np.exp(nu * log(nu) - gammaln(nu) + nu * points - nu * np.exp(points)) * step
+    # The smaller scales, whose kernels vanish unless rows are equal, count as the smallest one.
+    weights[0] += max(0.0, 1.0 - weights.sum())
+    return weights / weights.sum(), np.exp(-points)

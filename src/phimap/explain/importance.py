@@ -1,0 +1,48 @@
+"""Mean absolute Shapley values of the columns over a few rows, for the report of a fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phimap.explain.sampling import sampled_values
+from phimap.explain.subject import subject_of
+
+# Largest number of rows that are explained, and the least number that gives a mean.
+_MOST_ROWS, _LEAST_ROWS = 64, 8
+# Background rows of exact forms, and of sampling.
+_BACKGROUND, _SAMPLED = 32, 16
+# Terms times background rows times squared number of columns that take about two seconds on one core.
+_WORK = 1e10
+# Largest number of mixed rows that are evaluated in sampling.
+_MIXED = 50_000
+
+
+def mean_absolute_values(model: Any, X: np.ndarray) -> np.ndarray | None:
+    """Return the mean absolute Shapley values (p,) of the columns that users give; None if they take too long.
+
+    Parameters
+    ----------
+    model : KernelRegressor or KernelClassifier
+    X : ndarray of shape (n, w)
+        Random training rows, encoded if the model encodes frames.
+    """
+    subject = subject_of(model, X, by_column=True)
+    rows, p = subject.rows_of(X), len(subject.players)
+    if subject.forms:
+        # Parts without an exact form are left out: corrections change the outputs only slightly.
+        work = sum(form.n_terms for form in subject.forms) * _BACKGROUND * p * p
+        n_rows = min(_MOST_ROWS, int(_WORK // work), len(rows) // 2)
+        if n_rows < _LEAST_ROWS:
+            return None
+        background = subject.scale(rows[n_rows : n_rows + _BACKGROUND])
+        z = subject.scale(rows[:n_rows])
+        values = sum(form.shapley(z, background, subject.players, subject.n_jobs) for form in subject.forms)
+    else:
+        n_rows = min(_MOST_ROWS, _MIXED // (4 * _SAMPLED * p), len(rows) // 2)
+        if n_rows < _LEAST_ROWS:
+            return None
+        background = rows[n_rows : n_rows + _SAMPLED]
+        values, _ = sampled_values(subject.outputs, rows[:n_rows], background, subject.players, 0)
+    return np.abs(values).mean(axis=(0, 2))

@@ -1,0 +1,82 @@
+"""``phimap explain``: values of every row, reports of all rows and of one, and refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import phimap as pm
+from tests.cli.test_bad_input import assert_refused
+from tests.cli.test_fit import values
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory) -> tuple[Path, Path, pd.DataFrame]:
+    """A model of a table with text and dates, the table, and its frame."""
+    folder, rng = tmp_path_factory.mktemp("explain"), np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "size": rng.standard_normal(200),
+            "town": rng.choice(["Ulm", "Bonn"], 200),
+            "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 900, 200), unit="D"),
+        }
+    )
+    y = frame["size"] + (frame["town"] == "Ulm")
+    model = pm.KernelRegressor("gaussian", 32, metric=None, length_scale=2.0, alpha=0.1, random_state=0).fit(frame, y)
+    pm.save(model, folder / "m.phimap")
+    frame.assign(price=y).to_csv(folder / "data.csv", index=False)
+    return folder / "m.phimap", folder / "data.csv", frame
+
+
+def test_values_of_every_row_and_a_report(phimap, mixed, tmp_path):
+    model, data, frame = mixed
+    out, report = tmp_path / "values.parquet", tmp_path / "page.html"
+    done = phimap("explain", model, data, "--output", out, "--report", report, "--background", "20")
+    assert values(done.stdout)["values"] == "exact"
+    found = pd.read_parquet(out)
+    assert list(found.columns) == ["row", "base value", "output", "size", "town", "day"]
+    assert len(found) == 200
+    predicted = pm.load(model).predict(frame)
+    np.testing.assert_allclose(found["output"], predicted, atol=1e-5)
+    np.testing.assert_allclose(found[["size", "town", "day"]].sum(axis=1) + found["base value"], found["output"])
+    page = report.read_text()
+    assert page.count("<svg") == 4
+    assert "What size adds to the output" in page
+    assert "Pairs of columns" in page
+
+
+def test_one_row_is_a_waterfall(phimap, mixed, tmp_path):
+    model, data, _ = mixed
+    out, report = tmp_path / "values.csv", tmp_path / "page.html"
+    phimap("explain", model, data, "-o", out, "--report", report, "--row", "7", "--rows", "500")
+    phimap("explain", model, data, "-o", tmp_path / "few.csv", "--row", "7", "--rows", "10")
+    assert 7 in pd.read_csv(tmp_path / "few.csv")["row"].to_list()
+    page = report.read_text()
+    assert page.count("<svg") == 1
+    assert "Why row 7 gets its output" in page
+    assert len(pd.read_csv(out)) == 200
+
+
+def test_classes_have_columns_of_their_own(phimap, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((90, 2)), columns=["a", "b"])
+    labels = np.array(["x", "y", "z"])[np.arange(90) % 3]
+    model, data = tmp_path / "m.phimap", tmp_path / "data.csv"
+    pm.save(pm.KernelClassifier("gaussian", 32, metric=None, random_state=0).fit(frame, labels), model)
+    frame.to_csv(data, index=False)
+    out = tmp_path / "values.parquet"
+    done = phimap("explain", model, data, "-o", out, "--rows", "10", "--report", tmp_path / "page.html")
+    assert done.stderr == ""
+    found = pd.read_parquet(out)
+    assert {"a:x", "b:z", "output:y", "base value:z"} <= set(found.columns)
+    assert len(found) == 10
+
+
+def test_refusals(phimap, mixed, tmp_path):
+    model, data, _ = mixed
+    assert_refused(phimap("explain", model, data, "-o", tmp_path / "a.txt"), "must end in .parquet or .csv")
+    out = tmp_path / "a.csv"
+    assert_refused(phimap("explain", model, data, "-o", out, "--row", "900"), "--row must be one of")
