@@ -136,7 +136,7 @@ def _of_stochastic(model: DoublyStochasticModel, fitted: StochasticModel, *, by_
 
     def outputs(rows: np.ndarray) -> np.ndarray:
         features = np.broadcast_to(fitted.intercept, (len(rows), fitted.intercept.size)).copy()
-        z = fitted.scaled(rows)
+        z = scaled(fitted.scaling, rows)
         return features + sum(form.outputs(z) for form in split.forms)
 
     subject = _of_encoding(fitted.inputs, outputs, by_column=by_column)
