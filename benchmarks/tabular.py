@@ -30,6 +30,8 @@ LEAST_WINS = {("regression", "hgb"): 17, ("regression", "lightgbm"): 15, ("class
 MOST_RATIO = {("regression", "lightgbm"): 0.90, ("classification", "hgb"): 0.95}
 #: Largest ratio on any table, to LightGBM in regression.
 MOST_WORST = 1.15
+#: Largest geometric means of the ratios of processor seconds, on one thread.
+MOST_SECONDS = {("regression", "lightgbm"): 8, ("classification", "lightgbm"): 4}
 #: Largest errors.
 MOST_ERROR = {
     "parkinsons": 0.04,
@@ -70,6 +72,9 @@ def _beside(task: str, one: Any, summary: Summary) -> Iterator[tuple[str, float,
     if (task, peer) in MOST_RATIO:
         most = MOST_RATIO[task, peer]
         yield f"{task}: ratio to {peer}, geometric mean", one.ratio, most, one.ratio <= most
+    if (task, peer) in MOST_SECONDS:
+        most = MOST_SECONDS[task, peer]
+        yield f"{task}: processor seconds over {peer}'s, geometric mean", one.time, most, one.time <= most
     if (task, peer) == ("regression", "lightgbm"):
         yield f"{task}: largest ratio to {peer}, {one.worst_set}", one.worst, MOST_WORST, one.worst <= MOST_WORST
     if peer == "xrfm":
@@ -114,7 +119,7 @@ def main() -> None:
             data=options.data,
             sets=options.sets,
             methods=options.methods,
-            widths=[options.features],
+            widths=None if options.features is None else [options.features],
             splits=options.splits,
             json=options.json[0],
             output=options.output,

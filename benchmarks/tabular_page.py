@@ -61,7 +61,7 @@ def markdown(found: pd.DataFrame | Sequence[Fit]) -> str:
     found = pd.DataFrame(found)
     if found.empty:
         raise ValueError("`found` must have a fit at least, got none. Run benchmarks/tabular.py --json FILE first.")
-    settings = sorted(set(zip(found["width"], found["most_rows"].fillna(0).astype(int), strict=True)))
+    settings = sorted(set(zip(found["width"].fillna(0).astype(int), found["most_rows"].fillna(0).astype(int), strict=True)))
     if len(settings) > 1 or settings[0][1]:
         raise ValueError(
             f"`found` must be fits of one width to whole tables, got (width, rows) in {settings}. Use a file for each."
@@ -102,7 +102,9 @@ def _provenance(found: pd.DataFrame) -> str:
     names = set(found["dataset"])
     missing = [name for name in (*REGRESSION, *CLASSIFICATION) if name not in names]
     splits = ", ".join(map(str, sorted(set(found["split"]))))
-    text = f"Measured {when}: {machines}; {software}; {found['width'].iloc[0]:,} features; splits {splits}."
+    width = found["width"].iloc[0]
+    features = "automatic numbers of features" if pd.isna(width) else f"{width:,.0f} features"
+    text = f"Measured {when}: {machines}; {software}; {features}; splits {splits}."
     return text + (f" Not yet measured: {', '.join(missing)}." if missing else "")
 
 

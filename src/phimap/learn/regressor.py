@@ -29,8 +29,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         ``"spectral-mixture"``, fitted to a sample of dense rows, without a metric. Otherwise a kernel, for which a map
         is chosen, or an unfitted map, which is used unchanged and fixes the number of features.
     n_components : int or "auto", default="auto"
-        Number m of features. ``"auto"`` doubles m while the held-out error falls by 2 % or more, up to 8,192 and to
-        the byte budget. For kernels with Nystroem features and up to 2,048 rows, it takes as many landmarks as rows.
+        Number m of features. ``"auto"`` doubles m while the held-out error falls by 1 % or more, up to 8,192, to the
+        byte budget, and to a cost that `effort` sets. For kernels with Nystroem features and up to 2,048 rows, it takes as many landmarks as rows.
     loss : {"squared", "huber"}, default="squared"
         ``"squared"`` is ridge regression. ``"huber"`` penalises errors beyond 1.35 times their scale linearly, so that
         a few wild targets have little influence. The scale is estimated, see the notes.
@@ -137,10 +137,10 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     fitted on rows without their weights.
 
     The search fits small maps on random rows and validates them on other rows: on a quarter of the sample, or by
-    four-fold cross-validation below 2,000 rows. It chooses the width of every kernel, then learns metrics round by
-    round from the gradients of the small models. The best candidates continue with more rows and more features.
-    ``effort="fast"`` takes 256 features on 2,500 rows. ``"normal"`` continues with 512 on 5,000 and 1,024 on 8,000.
-    ``"thorough"`` takes 512 on 5,000, 1,024 on 8,000 and 2,048 on 16,000.
+    four-fold cross-validation below 2,000 rows. It chooses the width of every kernel, then learns metrics by
+    the gradient of a held-out error. The best candidates continue with more rows and more features. ``effort="fast"``
+    takes 256 features on 2,500 rows and 512 on 5,000. ``"normal"`` continues with 1,024 on 8,000. ``"thorough"`` takes
+    512 on 5,000, 1,024 on 8,000 and 2,048 on 16,000.
 
     With ``loss="huber"`` the problem is to minimise ``sum_i 2 s^2 l(e_i / s) + alpha |W|^2``, l being half the square
     up to 1.35 and its tangent beyond. The scale s makes the mean of ``min(e^2, (1.35 s)^2)`` equal to ``s^2``, as in

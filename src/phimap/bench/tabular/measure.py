@@ -80,7 +80,7 @@ def run(
     splits: Sequence[int],
     store: Store,
     *,
-    width: int = 4096,
+    width: int | None = None,
     most_rows: int | None = None,
     failures: list[tuple[str, str, str]] | None = None,
     known: Mapping[str, Method] = METHODS,
@@ -95,8 +95,8 @@ def run(
     splits : sequence of int
     store : Store
         Receives each new fit.
-    width : int
-        Number of features.
+    width : int or None
+        Number of features; None leaves it to the methods.
     most_rows : int or None
         Maximum number of rows of the table that are used.
     failures : list or None

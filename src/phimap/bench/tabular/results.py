@@ -16,7 +16,9 @@ from phimap.bench.tabular.measure import Fit, Store, run
 from phimap.bench.tabular.methods import METHODS
 from phimap.bench.tabular.tables import expand, load
 
-WIDTH, SPLITS = 4096, (0, 1, 2)
+#: Number of features of our methods; None leaves it to their defaults.
+WIDTH: int | None = None
+SPLITS = (0, 1, 2)
 OURS, PEERS = "phimap", ("lightgbm", "hgb")
 TASKS = ("regression", "classification")
 
