@@ -110,7 +110,7 @@ class Rung:
     def evaluate(self, candidates: Sequence[KernelCandidate]) -> list[KernelCandidate]:
         """Run the trials of candidates in parallel, and return the candidates with their results.
 
-        After the time limit, candidates are returned without results.
+        After the time limit, candidates are returned as they are.
         """
         if self.log.is_over():
             return list(candidates)
@@ -146,7 +146,8 @@ class Rung:
             return [candidate]
         median = self.median_distance(unit, candidate.roots[0])
         powers = (0,) if candidate.family.fixed else powers
-        return [replace(candidate, power=power, length_scale=median * STEP**power) for power in powers]
+        scales = [(power, median * STEP**power) for power in powers]
+        return [replace(candidate, power=power, length_scale=scale, result=None) for power, scale in scales]
 
     def median_distance(self, unit: StationaryKernel, root: np.ndarray | None) -> float:
         """The median of the kernel's distance between rows that are multiplied by `root`."""

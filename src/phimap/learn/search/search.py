@@ -155,11 +155,11 @@ def _first_widths(families: Sequence[KernelFamily], rungs: Sequence[Rung]) -> tu
     Additive families are left out: small maps miss most of their terms. Scalings other than the first are tried with
     the best widths of the first.
     """
-    isotropic = [family for family in families if not family.is_additive] or families
-    starts = [rungs[0].best_width(KernelCandidate.start(family, rungs[0]), FIRST_POWERS) for family in isotropic]
+    others = [family for family in families if not family.is_additive] or families
+    starts = [rungs[0].best_width(KernelCandidate.start(family, rungs[0]), FIRST_POWERS) for family in others]
     chosen, best = 0, starts
     for index, rung in enumerate(rungs[1:], 1):
-        scaled = [rung.at_widths(replace(one, result=None), (one.power,))[0] for one in starts]
+        scaled = [rung.at_widths(one, (one.power,))[0] for one in starts]
         if least_error(scaled).error < (1 - GAIN) * least_error(best).error:
             chosen, best = index, scaled
     return chosen, best if chosen == 0 else [rungs[chosen].climb([one]) for one in best]
@@ -269,7 +269,9 @@ def _narrower(candidate: KernelCandidate, rung: Rung) -> KernelCandidate:
 
     The model has more rows and often more features than the trials, and follows faster changes.
     """
-    narrower = rung.at_widths(replace(candidate, result=None), (candidate.power - 1,))[0]
+    if not candidate.family.has_width or candidate.family.fixed:
+        return candidate
+    narrower = rung.at_widths(candidate, (candidate.power - 1,))[0]
     return narrower if narrower.error <= (1 + _LOSS) * candidate.error else candidate
 
 
@@ -281,7 +283,7 @@ def _survivors(candidates: Sequence[KernelCandidate], of_each_kind: int) -> list
     for one in by_error:
         seen[one.metric] += 1
         if seen[one.metric] <= of_each_kind or one.error <= _RIVAL * by_error[0].error:
-            chosen.append(replace(one, result=None))
+            chosen.append(one)
     return chosen
 
 

@@ -75,6 +75,8 @@ def choose_width(
     n_rows = sample.n_rows if n_rows is None else n_rows
     while most > _LEAST_COMPONENTS and n_rows * most**2 > effort.most_products:
         most //= 2
+    if log.is_over():
+        return min(_FIRST_TRIED, most)
     small = sample.first(_MOST_ROWS)
     alpha = FIRST_ALPHA if found.best is None else found.best.alpha
 
