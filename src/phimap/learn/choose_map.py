@@ -64,15 +64,18 @@ def choose_map(
     n_rows = summary.n_rows if complete else None
     first_rows, _, weights = summary.sample.first(LENGTH_SCALE_ROWS)
     # Products outside of tasks use one thread, so that the number of threads does not affect the choice.
+    seed = int(settings.stream("search").integers(2**31))
     with single_threaded_blas():
         log = TrialLog(settings.deadline)
-        found, scaling = _choose_kernel(source, scaling, scaled(scaling, first_rows), weights, log)
+        found, scaling = _choose_kernel(source, scaling, scaled(scaling, first_rows), weights, seed, log)
         metric, scaling = metric_of(found.root, inputs.width), scaling.rooted(found.root)
         feature_map = settings.kernel.kernel
         if not isinstance(feature_map, RandomMap):
             width = settings.most_width
             if settings.n_components == "auto":
-                width = choose_width(found, source.sample(scaling), n_rows, width, settings.effort, log)
+                width = choose_width(
+                    found, source.sample(scaling), n_rows, width, seed=seed, effort=settings.effort, log=log
+                )
             feature_map = map_of_family(
                 found.family,
                 found.kernel,
@@ -109,7 +112,7 @@ class _SearchSource:
 
 
 def _choose_kernel(
-    source: _SearchSource, scaling: Scaling, rows: np.ndarray, weights: np.ndarray | None, log: TrialLog
+    source: _SearchSource, scaling: Scaling, rows: np.ndarray, weights: np.ndarray | None, seed: int, log: TrialLog
 ) -> tuple[SearchResult, Scaling]:
     """Choose the kernel and the scaling, which may squash heavy tails; the metric is not yet part of the scaling.
 
@@ -120,7 +123,6 @@ def _choose_kernel(
     spec, is_sparse = settings.kernel, sparse.issparse(rows)
     metrics = spec.metrics(rows.shape[1], sparse=is_sparse, image=inputs.image_shape is not None)
     families = spec.families(metrics, rows.shape[1], sparse=is_sparse)
-    seed = int(settings.stream("search").integers(2**31))
     if spec.fits_mixture:
         sample = source.sample(scaling)
         return fitted_mixture(sample, settings.effort, seed=seed, n_jobs=settings.n_jobs, log=log), scaling

@@ -30,7 +30,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         is chosen, or an unfitted map, which is used unchanged and fixes the number of features.
     n_components : int or "auto", default="auto"
         Number m of features. ``"auto"`` doubles m while the held-out error falls by 1 % or more, up to 8,192, to the
-        byte budget, and to a cost that `effort` sets. For kernels with Nystroem features and up to 2,048 rows, it takes as many landmarks as rows.
+        byte budget, and to a cost that `effort` sets. For kernels with Nystroem features and up to 2,048 rows, it takes
+        as many landmarks as rows.
     loss : {"squared", "huber"}, default="squared"
         ``"squared"`` is ridge regression. ``"huber"`` penalises errors beyond 1.35 times their scale linearly, so that
         a few wild targets have little influence. The scale is estimated, see the notes.

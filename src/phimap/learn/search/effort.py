@@ -42,7 +42,7 @@ class Effort:
 
 
 EFFORTS = {
-    "fast": Effort((256, 512), (2500, 5000), 1, 3, 6, 2, 5e10, mixture_steps=30, mixture_starts=2),
+    "fast": Effort((256, 512), (2500, 5000), 1, 6, 6, 2, 5e10, mixture_steps=30, mixture_starts=2),
     "normal": Effort((256, 512, 1024), (2500, 5000, 8000), 1, 14, 6, 4, 1.8e11),
     "thorough": Effort((512, 1024, 2048), (5000, 8000, 16_000), 2, 24, 6, 8, np.inf, True, 200, 8),
 }

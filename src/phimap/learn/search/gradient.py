@@ -25,7 +25,7 @@ _SPARE = 3
 # follow.
 _LEAST_GAIN = 0.005
 # Number of small stages, and number of stages whose gains are not tested.
-_SMALL_STAGES, _LEAST_STAGES = 2, 3
+_SMALL_STAGES, _LEAST_STAGES = 6, 8
 # Least alpha in units of the number of training rows. The rounding of float32 sums is of this size.
 _LEAST_ALPHA = 4 * float(np.finfo(np.float32).eps)
 # Loss of a root whose Gram matrix is not positive definite to rounding. It is larger than any loss of a fit.
@@ -199,7 +199,7 @@ def learned_root(
     for stage in range(effort.stages):
         if is_over():
             break
-        # The first stages need not be accurate.
+        # The first stages need not be accurate, and cost a quarter.
         share = 1 if stage < _SMALL_STAGES else 2
         half = min(share * _ROWS, rows.size) // 2
         n_directions = int(np.clip(half, _LEAST_DIRECTIONS, share * _MOST_DIRECTIONS))

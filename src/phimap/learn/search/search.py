@@ -27,6 +27,8 @@ _MOST_POWER = 1
 _BLIND = 0.8
 # Candidates go on to the next rung if their error is at most this multiple of the least error.
 _RIVAL = 1.05
+# Candidates of a kind of metric go on to the next rung only if their error is at most this multiple of the least error.
+_HOPELESS = 1.5
 # Share by which the error of the trials may rise with a smaller length scale.
 _LOSS = 0.005
 #: Random features replace landmarks if their error is at most this multiple of the error of landmarks.
@@ -122,7 +124,7 @@ def search(
         second.best_width(KernelCandidate.start(one, second), FIRST_POWERS) for one in families if one.is_additive
     ]
     candidates = [_improved(one, candidates, second, effort) for one in candidates]
-    best = least_error(candidates)
+    best = second.best_sibling(least_error(candidates))
     if best.metric != "none":
         best = second.tempered(best, effort.rounds)
     best = _with_fewest_flops(best, second)
@@ -255,13 +257,11 @@ def _learned_roots(
 def _improved(
     candidate: KernelCandidate, others: Sequence[KernelCandidate], rung: Rung, effort: Effort
 ) -> KernelCandidate:
-    """Return the candidate with another width, metric or sibling, unless its error is far from the least."""
+    """Return the candidate with another width or a refined metric, unless its error is far from the least."""
     if candidate.error > _NEAR * least_error(others).error:
         return candidate
     candidate = rung.climb([candidate])
-    if candidate.metric != "none":
-        candidate = rung.refine_metric(candidate, effort.rounds)
-    return rung.best_sibling(candidate)
+    return candidate if candidate.metric == "none" else rung.refine_metric(candidate, effort.rounds)
 
 
 def _narrower(candidate: KernelCandidate, rung: Rung) -> KernelCandidate:
@@ -276,8 +276,12 @@ def _narrower(candidate: KernelCandidate, rung: Rung) -> KernelCandidate:
 
 
 def _survivors(candidates: Sequence[KernelCandidate], of_each_kind: int) -> list[KernelCandidate]:
-    """Return the candidates for the next rung: the best of each kind of metric, and those near the least error."""
+    """Return the candidates for the next rung: the best of each kind of metric, and those near the least error.
+
+    Small maps flatter a metric if the targets change from row to row, so a kind is left out only if it is hopeless.
+    """
     by_error = sorted(candidates, key=lambda one: one.error)
+    by_error = [one for one in by_error if one.error <= _HOPELESS * by_error[0].error]
     seen = dict.fromkeys((one.metric for one in by_error), 0)
     chosen = []
     for one in by_error:

@@ -44,19 +44,28 @@ def most_components(budget: int) -> int:
 
 
 def choose_width(
-    found: SearchResult, sample: SearchSample, n_rows: int | None, most: int, effort: Effort, log: TrialLog
+    found: SearchResult,
+    sample: SearchSample,
+    n_rows: int | None,
+    most: int,
+    *,
+    seed: int,
+    effort: Effort,
+    log: TrialLog,
 ) -> int:
     """Return the width from which on a further doubling hardly lowers the held-out error.
 
     Parameters
     ----------
     found : SearchResult
-        The kernel. Its metric is ignored, because the rows of `sample` are multiplied by its root already.
+        The kernel, and its error at the last rung. Its metric is ignored, because the rows of `sample` are multiplied by its root already.
     sample : SearchSample
     n_rows : int or None
         Number of rows of the whole training set; None if they are not counted yet.
     most : int
         Largest width.
+    seed : int
+        Seed of the maps, that of the search.
     effort : Effort
         Its `most_products` is the largest product of the number of rows and the squared width.
     log : TrialLog
@@ -84,12 +93,14 @@ def choose_width(
         if log.is_over():
             return np.inf
         components, roots = min(width, small.n_learned), (None,) * len(small.folds())
-        return run_trial(
-            partial(found.family.trial_features, found.kernel, components, 0, None), roots, small, alpha
-        ).error
+        make = partial(found.family.trial_features, found.kernel, components, seed, None)
+        return run_trial(make, roots, small, alpha).error
 
     width = min(_FIRST_TRIED, most)
-    errors = {width: error(width), width // 2: error(width // 2)}
+    # The last rung has the same rows and maps.
+    rung = -1 if sample.n_rows > effort.n_rows[0] else 0
+    is_known = effort.n_components[rung] == width and sample.n_rows <= _MOST_ROWS
+    errors = {width: found.best.error if found.best and is_known else error(width), width // 2: error(width // 2)}
     gain = 1 - errors[width] / errors[width // 2] if errors[width // 2] > 0 else 0.0
     while gain >= _GAIN and 2 * width <= min(most, _MOST_TRIED):
         width *= 2
