@@ -58,7 +58,8 @@ def choose_width(
     Parameters
     ----------
     found : SearchResult
-        The kernel, and its error at the last rung. Its metric is ignored, because the rows of `sample` are multiplied by its root already.
+        The kernel, and its error at the last rung. Its metric is ignored, because the rows of `sample` are multiplied
+        by its root already.
     sample : SearchSample
     n_rows : int or None
         Number of rows of the whole training set; None if they are not counted yet.
