@@ -60,8 +60,8 @@ def test_rows_of_weight_w_count_like_w_rows(rng):
     left = residuals(rng, 1.0, n=300)
     weights = rng.integers(1, 4, 300).astype(float)
     repeat = np.repeat(np.arange(300), weights.astype(int))
-    once = fit._coefficients(KERNEL, 1.0, 0.3, left.X, left.errors, weights)
-    often = fit._coefficients(KERNEL, 1.0, 0.3, left.X[repeat], left.errors[repeat], np.ones(repeat.size))
+    once = fit._solve(KERNEL(left.X), 0.3, left.errors, weights)
+    often = fit._solve(KERNEL(left.X[repeat]), 0.3, left.errors[repeat], np.ones(repeat.size))
     new = rng.uniform(-1, 1, (20, 2))
     np.testing.assert_allclose(KERNEL(new, left.X) @ once, KERNEL(new, left.X[repeat]) @ often, rtol=1e-8)
 

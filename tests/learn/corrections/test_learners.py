@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import phimap as pm
 
@@ -58,6 +61,16 @@ def test_a_file_keeps_them_and_more_rows_take_them_away(data, corrected, tmp_pat
     np.testing.assert_array_equal(loaded.predict(X[:100]), corrected.predict(X[:100]))
     loaded.partial_fit(X[N_ROWS:], y[N_ROWS:])
     assert loaded.corrections_ is None
+
+
+@pytest.mark.parametrize("root", [None, np.array([2.0, 1.0]), np.diag([2.0, 1.0])], ids=["none", "diagonal", "full"])
+def test_every_form_of_root_is_saved(root, corrected, data, tmp_path):
+    parts = replace(corrected.corrections_, root=root)
+    model = clone(corrected)
+    model.__dict__ |= corrected.__dict__ | {"_fitted": replace(corrected._fitted, corrections=parts)}
+    pm.save(model, tmp_path / "model.phimap")
+    X = data[0][:50]
+    np.testing.assert_array_equal(pm.load(tmp_path / "model.phimap").predict(X), model.predict(X))
 
 
 def test_batches_give_the_same(data, corrected):

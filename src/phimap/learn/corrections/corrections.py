@@ -42,7 +42,7 @@ class Corrections(Record):
 
     partition: Partition
     kernel: Kernel
-    root: np.ndarray | None = field(metadata=of_floats(None, "d"))
+    root: np.ndarray | None = field(metadata=of_floats())
     scale: float = field(metadata=of_number(above=0))
     rows: np.ndarray = field(metadata=of_floats("n", "d"))
     coefs: np.ndarray = field(metadata=of_floats("n", "t"))
@@ -55,6 +55,8 @@ class Corrections(Record):
         yield self.kernel.is_stationary, "a stationary kernel"
         yield self.ends.size == self.partition.n_regions, "an end for each region"
         yield self.ends[-1] == self.rows.shape[0], "ends up to the last row"
+        if self.root is not None:
+            yield self.root.ndim in (1, 2) and self.root.shape[-1] == self.rows.shape[1], "a root for its columns"
         yield self.partition.directions.shape[1] in (0, self.rows.shape[1]), "a partition of its rows"
 
     def out_of_range(self, X: np.ndarray) -> np.ndarray:

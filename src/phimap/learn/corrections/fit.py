@@ -235,11 +235,11 @@ class _RegionFit:
 
 
 def _kernel_values(kernel: Kernel, X: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
-    """Kernel values in float64, computed in float32 where the kernel can: all alphas are far above this rounding."""
+    """Kernel values in float64. Those of float32 rows are computed in float32: all alphas are far above its rounding."""
     Y = X if Y is None else Y
     if not (len(X) and len(Y)):
         return np.zeros((len(X), len(Y)))
-    single = kernel.in_single_precision(X.astype(np.float32, copy=False), Y)
+    single = kernel.in_single_precision(X, Y) if X.dtype == np.float32 else None
     return kernel(X.astype(np.float64), Y.astype(np.float64)) if single is None else single.astype(np.float64)
 
 
