@@ -235,7 +235,7 @@ class _RegionFit:
 
 
 def _kernel_values(kernel: Kernel, X: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
-    """Kernel values in float64. Those of float32 rows are computed in float32: all alphas are far above its rounding."""
+    """Kernel values in float64; those of float32 rows come from float32, whose rounding is far below all alphas."""
     Y = X if Y is None else Y
     if not (len(X) and len(Y)):
         return np.zeros((len(X), len(Y)))
