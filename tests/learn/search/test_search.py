@@ -59,17 +59,17 @@ def test_tempering_brings_back_what_a_sharp_metric_hides(rng):
 
 
 def test_every_row_is_a_landmark_of_the_additive_start_if_other_kernels_explain_nothing(rng):
-    X = rng.standard_normal((2100, 12))
+    X = rng.standard_normal((2100, 24))
     y = np.sin(2 * X[:, 4]) * X[:, 11] + 0.1 * rng.standard_normal(len(X))
     sample = SearchSample(X, y[:, None], np.ones(len(y)))
-    blind = KernelFamily("narrow", lambda _: pm.kernels.Gaussian(1e-2), False, (), landmarks)
-    additive = default_families(("diagonal",), 12)[-1]
+    smooth, additive = radial(1.5, ("diagonal",)), default_families(("diagonal",), 24)[-1]
 
     log = TrialLog()
-    chosen = search([blind, additive], [sample], EFFORTS["fast"], seed=0, n_jobs=1, log=log)
+    chosen = search([smooth, additive], [sample], EFFORTS["fast"], seed=0, n_jobs=1, log=log)
+    assert min(entry.error for entry in log.entries if entry.metric == "none" and entry.kernel != "additive") > 0.8
     assert set(np.argsort(chosen.root)[-2:]) == {4, 11}
     n_learned = len(sample.folds()[0][0])
-    assert {entry.n_components for entry in log.entries if entry.kernel == "additive"} == {n_learned}
+    assert n_learned in {entry.n_components for entry in log.entries if entry.kernel == "additive"}
     # The landmarks of a small map explain far less.
     rung = Rung(sample, 256, 0, 1, TrialLog())
     start = rung.at_widths(KernelCandidate.start(replace(additive, features=landmarks), rung), (0,))[0]
