@@ -59,10 +59,10 @@ def test_tempering_brings_back_what_a_sharp_metric_hides(rng):
 
 
 def test_every_row_is_a_landmark_of_the_additive_start_if_other_kernels_explain_nothing(rng):
-    X = rng.standard_normal((2100, 24))
+    X = rng.standard_normal((2100, 18))
     y = np.sin(2 * X[:, 4]) * X[:, 11] + 0.1 * rng.standard_normal(len(X))
     sample = SearchSample(X, y[:, None], np.ones(len(y)))
-    smooth, additive = radial(1.5, ("diagonal",)), default_families(("diagonal",), 24)[-1]
+    smooth, additive = radial(1.5, ("diagonal",)), default_families(("diagonal",), 18)[-1]
 
     log = TrialLog()
     chosen = search([smooth, additive], [sample], EFFORTS["fast"], seed=0, n_jobs=1, log=log)
