@@ -14,7 +14,8 @@ from phimap.learn.search.effort import Effort
 from phimap.learn.search.sample import SearchSample
 from phimap.ops import ops_for, to_host
 
-# Least and largest number of directions of the Fourier map. In between there are as many as training rows.
+# Least and largest number of directions of the Fourier map. In between there are half as many as training
+# rows, and so as many features as rows.
 _LEAST_DIRECTIONS, _MOST_DIRECTIONS = 32, 128
 # Number of rows of a stage. One half of them is the training part, the other half the held-out part. Later stages have
 # twice as many rows and directions.
@@ -202,7 +203,7 @@ def learned_root(
         # The first stages need not be accurate, and cost a quarter.
         share = 1 if stage < _SMALL_STAGES else 2
         half = min(share * _ROWS, rows.size) // 2
-        n_directions = int(np.clip(half, _LEAST_DIRECTIONS, share * _MOST_DIRECTIONS))
+        n_directions = int(np.clip(half // 2, _LEAST_DIRECTIONS, share * _MOST_DIRECTIONS))
         chosen = rng.permutation(rows)[: 2 * half]
         X = ops_for(sample.X).dense(sample.X[chosen])
         directions = law.sample(rng, n_directions).T
