@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 
 import phimap as pm
 from phimap.learn.search.effort import EFFORTS
-from phimap.learn.search.gradient import HeldOutLoss, learned_root
+from phimap.learn.search.gradient import FourierLoss, learned_root
 from phimap.learn.search.sample import SearchSample
 
 ROOTS = {
@@ -24,7 +24,7 @@ def loss_in_float64(rng, root, weights):
     """The loss of 120 rows with two targets, with all arrays in float64."""
     X = rng.standard_normal((120, 4))
     Y = np.stack([np.sin(2 * X[:, 0]) + X[:, 1] ** 2, X[:, 2]], axis=1)
-    loss = HeldOutLoss.of_rows(X, Y, weights, rng.standard_normal((root.shape[-1], 15)))
+    loss = FourierLoss.of_rows(X, Y, weights, rng.standard_normal((root.shape[-1], 15)))
     arrays = {name: getattr(loss, name).astype(np.float64) for name in ("X", "Y", "weights", "directions")}
     return replace(loss, **arrays)
 

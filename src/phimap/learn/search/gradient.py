@@ -34,7 +34,7 @@ _NO_FIT = 1e3
 
 
 @dataclass(frozen=True)
-class HeldOutLoss:
+class FourierLoss:
     r"""The held-out loss of ridge regression on Fourier features, as a function of a metric and of alpha.
 
     Attributes
@@ -77,7 +77,7 @@ class HeldOutLoss:
         return bool((self.weights == 1).all())
 
     @classmethod
-    def of_rows(cls, X: np.ndarray, Y: np.ndarray, weights: np.ndarray, directions: np.ndarray) -> HeldOutLoss:
+    def of_rows(cls, X: np.ndarray, Y: np.ndarray, weights: np.ndarray, directions: np.ndarray) -> FourierLoss:
         """Return the loss for rows in random order; the first half of them is the training part."""
         half = len(X) // 2
         weights = weights / weights.mean()
@@ -207,9 +207,9 @@ def learned_root(
         chosen = rng.permutation(rows)[: 2 * half]
         X = ops_for(sample.X).dense(sample.X[chosen])
         directions = law.sample(rng, n_directions).T
-        loss = HeldOutLoss.of_rows(np.asarray(to_host(X)), sample.Y[chosen], sample.weights[chosen], directions)
+        loss = FourierLoss.of_rows(np.asarray(to_host(X)), sample.Y[chosen], sample.weights[chosen], directions)
 
-        def evaluate(values: np.ndarray, loss: HeldOutLoss = loss) -> tuple[float, np.ndarray]:
+        def evaluate(values: np.ndarray, loss: FourierLoss = loss) -> tuple[float, np.ndarray]:
             found, of_root, of_alpha = loss(root_of(values), alpha * loss.n_training * float(np.exp(values[0])))
             of_free = np.bincount(groups, of_root) if start.ndim == 1 else of_root.ravel()
             return found, np.concatenate([[of_alpha], of_free * size])

@@ -105,7 +105,7 @@ def search(
     more rows, where the best one may change its width or be replaced by a sibling. The last rung compares the best of
     each kind again. If the rows are few, the first rung is the only one.
 
-    **Cost.** See `run_trial` and `HeldOutLoss`.
+    **Cost.** See `run_trial` and `FourierLoss`.
     """
     sizes = list(zip(effort.n_components, effort.n_rows, strict=True))
     sizes = sizes[:1] if samples[0].n_rows <= effort.n_rows[0] else sizes
