@@ -138,7 +138,8 @@ def draw(found: dict[str, dict[str, Pair]], date: str, path: Path) -> None:
         weight="bold",
     )
     for method, (name, colour, mark) in METHODS.items():
-        pairs = found[method].values()
+        if not (pairs := found[method].values()):
+            continue
         x, y = np.array([pair[1] for pair in pairs]), np.array([ratio(pair) for pair in pairs])
         ax.plot(x, np.minimum(y, MOST), mark, color=colour, alpha=0.35, markersize=4, markeredgewidth=0)
         ax.plot(
@@ -180,12 +181,15 @@ def caption(found: dict[str, dict[str, Pair]], text: str) -> str:
             for row in rows:
                 tables[row[0]] += int(row[1])
                 larger[row[0]] += int(row[3])
-    slower = {name: _mean(np.array([pair[3] / pair[1] for pair in found[name].values()])) for name in METHODS}
+    slower = {
+        name: _mean(np.array([pair[3] / pair[1] for pair in found[name].values()])) for name in ("lightgbm", "hgb")
+    }
     sampled = found["sampler"].values()
+    xrfm = f"than xRFM on {larger['xrfm']} of {tables['xrfm']}, " if tables["xrfm"] else ""
     return (
         f"phimap errs more than LightGBM on {larger['lightgbm']} of {tables['lightgbm']} tables and more than "
         f"HistGradientBoosting on {larger['hgb']} of {tables['hgb']}, and its fits take {slower['lightgbm']:.0f} and "
-        f"{slower['hgb']:.0f} times as long; than xRFM on {larger['xrfm']} of {tables['xrfm']}, than RBFSampler with "
+        f"{slower['hgb']:.0f} times as long; {xrfm}than RBFSampler with "
         f"ridge regression on {sum(pair[0] < pair[2] for pair in sampled)} of {len(sampled)}."
     )
 

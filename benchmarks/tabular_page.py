@@ -61,7 +61,9 @@ def markdown(found: pd.DataFrame | Sequence[Fit]) -> str:
     found = pd.DataFrame(found)
     if found.empty:
         raise ValueError("`found` must have a fit at least, got none. Run benchmarks/tabular.py --json FILE first.")
-    settings = sorted(set(zip(found["width"].fillna(0).astype(int), found["most_rows"].fillna(0).astype(int), strict=True)))
+    settings = sorted(
+        set(zip(found["width"].fillna(0).astype(int), found["most_rows"].fillna(0).astype(int), strict=True))
+    )
     if len(settings) > 1 or settings[0][1]:
         raise ValueError(
             f"`found` must be fits of one width to whole tables, got (width, rows) in {settings}. Use a file for each."

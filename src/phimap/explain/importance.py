@@ -8,6 +8,7 @@ import numpy as np
 
 from phimap.explain.sampling import sampled_values
 from phimap.explain.subject import subject_of
+from phimap.ops import ops_for
 
 # Largest number of rows that are explained, and the least number that gives a mean.
 _MOST_ROWS, _LEAST_ROWS = 64, 8
@@ -25,11 +26,13 @@ def mean_absolute_values(model: Any, X: np.ndarray) -> np.ndarray | None:
     Parameters
     ----------
     model : KernelRegressor or KernelClassifier
-    X : ndarray of shape (n, w)
+    X : ndarray or CSR matrix of shape (n, w)
         Random training rows, encoded if the model encodes frames.
     """
     subject = subject_of(model, X, by_column=True)
-    rows, p = subject.rows_of(X), len(subject.players)
+    # These rows come from the first pass, so they are checked and encoded already.
+    ops, p = ops_for(X), len(subject.players)
+    rows = np.asarray(ops.to_host(ops.dense(X)), dtype=np.float64)
     if subject.forms:
         # Parts without an exact form are left out: corrections change the outputs only slightly.
         work = sum(form.n_terms for form in subject.forms) * _BACKGROUND * p * p
