@@ -144,6 +144,7 @@ def test_source_files_import_what_their_rooms_may():
         "parts",
     )
     arrow = (*(f"io/{name}.py" for name in io), "tables/cells.py")
+    peers |= {"explain/explanation.py": ("shap",), "explain/frames.py": ("pandas", "polars", "pyarrow")}
     images = dict.fromkeys(("io/images.py", "bench/images.py"), ("PIL",))
     readers = dict.fromkeys(arrow, ("pyarrow",)) | images
     others = {}

@@ -46,6 +46,10 @@ def _uses(dtype: Any) -> Iterator[Callable[[], Any]]:
     y = X[:, 0] + np.sin(X[:, 1])
     yield lambda: pm.KernelRegressor(random_state=0).fit(X, y).predict(X)
     yield lambda: pm.KernelClassifier(random_state=0).fit(X, y > 0).predict(X)
+    for kind in (pm.NystroemFeatures, pm.FourierFeatures):
+        model = pm.KernelRegressor(kind(Gaussian(8.0), 32, random_state=0), metric=None, random_state=0)
+        for values in (pm.explain.shapley_values, pm.explain.interactions):
+            yield lambda model=model, values=values: values(model.fit(X, y), X[:4], background=8)
 
 
 def _maps() -> Iterator[pm.RandomMap]:

@@ -66,9 +66,9 @@ def _rows(opened: ModelRows, options: ExplainOptions) -> tuple[Any, np.ndarray]:
     if isinstance(X, np.ndarray):
         X = X.reshape(len(X), -1)
         if getattr(opened.model, "feature_names_in_", None) is not None:
-            import pandas as pd
+            import pyarrow as pa
 
-            X = pd.DataFrame(X, columns=opened.model.feature_names_in_)
+            X = pa.table(dict(zip(opened.model.feature_names_in_, X.T, strict=True)))
     if options.rows is None or options.rows >= len(numbers):
         return X, numbers
     from phimap.tables.frames import rows_at
