@@ -179,7 +179,7 @@ class KernelModel(BaseEstimator):
             summary = summary.for_targets(labels=self._targets_type.has_labels)
         session = nullcontext() if checkpoint is None else checkpoint.session()
         if checkpoint is not None:
-            self._check_seed()
+            self._check_repeatable()
         with session, self._settings(checkpoint) as settings:
             inputs, targets, rows = training_batches(batches, self._kind, encoder, feature_names)
             if checkpoint is None:
@@ -338,8 +338,13 @@ class KernelModel(BaseEstimator):
                 settings.warn_of_ignored()
             yield settings
 
-    def _check_seed(self) -> None:
-        """Raise unless `random_state` is an integer, so that a continued fit draws the same numbers."""
+    def _check_repeatable(self) -> None:
+        """Raise unless a continued fit draws the same numbers and chooses the same kernel."""
+        if self.time_limit is not None:
+            raise ValueError(
+                f"`time_limit` must be None where a checkpoint is written, got {self.time_limit!r}. A fit that is "
+                "taken up searches again, and with a limit it could choose another kernel. Use effort='fast'."
+            )
         if not isinstance(self.random_state, Integral) or isinstance(self.random_state, bool):
             raise ValueError(
                 f"`random_state` must be an integer where a checkpoint is written, got {self.random_state!r}. Use for "

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import phimap as pm
+from phimap.io.checkpoint import Checkpoint
 
 
 @pytest.fixture
@@ -35,6 +36,13 @@ def test_a_limit_that_is_not_reached_changes_no_bit(rows):
     )
     assert free.search_.is_complete
     np.testing.assert_array_equal(limited.predict(X), free.predict(X))
+
+
+def test_a_limit_does_not_go_with_a_checkpoint(rows, tmp_path):
+    model = pm.KernelRegressor(time_limit=60, random_state=0)
+    with pytest.raises(ValueError, match="`time_limit` must be None where a checkpoint is written, got 60"):
+        model.fit_batches([rows], checkpoint=Checkpoint(tmp_path / "store"))
+    assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.parametrize("limit", [0, -1, np.nan])

@@ -64,8 +64,8 @@ def random_features(kernel: Kernel, n_components: int, random_state: Any, n_jobs
 class TrialLandmarks(NystroemFeatures):
     """Nystroem features of random landmarks, for trials.
 
-    The landmarks are not put in the order of pivots, which would take most of the time of a small fit. Instead their
-    kernel matrix has a small multiple of the identity added.
+    The landmarks are not put in the order of pivots, which takes several times as long as a factorisation without
+    pivots. Instead their kernel matrix has a small multiple of the identity added.
     """
 
     def _whitened(self, kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:

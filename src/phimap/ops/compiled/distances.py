@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from phimap.ops.compiled.jit import compiled
+from phimap.ops.compiled.jit import compiled, inlined
 
 # Number of columns of the output that are computed together: their sums stay in the nearest cache.
 _BLOCK = 1024
 
 
+@inlined
+def _add_squares(row, a, b, c, e, first, second, third, fourth):
+    for k in range(row.size):
+        p, q, r, s = a - first[k], b - second[k], c - third[k], e - fourth[k]
+        row[k] += (p * p + q * q) + (r * r + s * s)
+
+
+@inlined
+def _add_sizes(row, a, b, c, e, first, second, third, fourth):
+    for k in range(row.size):
+        row[k] += (abs(a - first[k]) + abs(b - second[k])) + (abs(c - third[k]) + abs(e - fourth[k]))
+
+
 @compiled
-def sum_squares(X, columns, out):
-    """Write ``sum_j (X[i, j] - columns[j, l])^2`` to ``out[i, l]``."""
+def sums_of_differences(X, columns, power, out):
+    """Write ``sum_j |X[i, j] - columns[j, l]|^power`` to ``out[i, l]``; `power` is 1 or 2."""
     d = X.shape[1]
     for start in range(0, out.shape[1], _BLOCK):
         stop = min(start + _BLOCK, out.shape[1])
@@ -21,31 +34,12 @@ def sum_squares(X, columns, out):
                 a, b, c, e = X[i, j], X[i, j + 1], X[i, j + 2], X[i, j + 3]
                 first, second = columns[j, start:stop], columns[j + 1, start:stop]
                 third, fourth = columns[j + 2, start:stop], columns[j + 3, start:stop]
-                for k in range(row.size):
-                    p, q, r, s = a - first[k], b - second[k], c - third[k], e - fourth[k]
-                    row[k] += (p * p + q * q) + (r * r + s * s)
+                if power == 1:
+                    _add_sizes(row, a, b, c, e, first, second, third, fourth)
+                else:
+                    _add_squares(row, a, b, c, e, first, second, third, fourth)
             for j in range(d - d % 4, d):
                 x, column = X[i, j], columns[j, start:stop]
                 for k in range(row.size):
-                    row[k] += (x - column[k]) * (x - column[k])
-
-
-@compiled
-def sum_sizes(X, columns, out):
-    """Write ``sum_j |X[i, j] - columns[j, l]|`` to ``out[i, l]``."""
-    d = X.shape[1]
-    for start in range(0, out.shape[1], _BLOCK):
-        stop = min(start + _BLOCK, out.shape[1])
-        for i in range(X.shape[0]):
-            row = out[i, start:stop]
-            row[:] = 0
-            for j in range(0, d - d % 4, 4):
-                a, b, c, e = X[i, j], X[i, j + 1], X[i, j + 2], X[i, j + 3]
-                first, second = columns[j, start:stop], columns[j + 1, start:stop]
-                third, fourth = columns[j + 2, start:stop], columns[j + 3, start:stop]
-                for k in range(row.size):
-                    row[k] += (abs(a - first[k]) + abs(b - second[k])) + (abs(c - third[k]) + abs(e - fourth[k]))
-            for j in range(d - d % 4, d):
-                x, column = X[i, j], columns[j, start:stop]
-                for k in range(row.size):
-                    row[k] += abs(x - column[k])
+                    size = abs(x - column[k])
+                    row[k] += size if power == 1 else size * size

@@ -20,8 +20,8 @@ def sums_of_differences(ops: Ops, X: Array, Y: Array, power: int) -> Array:
 
 @sums_of_differences.override("numpy")
 def _(ops: Ops, X: Array, Y: Array, power: int) -> Array:
-    from phimap.ops.compiled.distances import sum_sizes, sum_squares
+    from phimap.ops.compiled.distances import sums_of_differences
 
     out = np.empty((X.shape[0], Y.shape[0]), X.dtype)
-    (sum_sizes if power == 1 else sum_squares)(np.ascontiguousarray(X), np.ascontiguousarray(Y.T), out)
+    sums_of_differences(np.ascontiguousarray(X), np.ascontiguousarray(Y.T), power, out)
     return out
