@@ -1,5 +1,6 @@
 # make demo                        fit two real data sets, print the tables, write the reports into ./demo
 # make test [EXTRAS=torch]         the tests, a process a core; ARGS="-m 'not slow' -x" goes to pytest
+# make test-sets                   the tests with the oldest and with the newest dependencies, each in a venv in build/
 # make lint                        format, lint rules and types
 # make docs                        the documentation, with warnings as errors, into docs/_build/html
 # make docs-links                  every link and anchor within the documentation exists
@@ -32,7 +33,7 @@ RELEASE_STAMP := $(VENV)/.installed-release
 LINT_STAMP := $(VENV)/.installed-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-bounds lint docs docs-links docs-width release benchmarks benchmarks-check clean
+.PHONY: help demo test test-bounds test-sets test-oldest test-newest lint docs docs-links docs-width release benchmarks benchmarks-check clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -64,11 +65,11 @@ $(RELEASE_STAMP): $(REQUIREMENTS) | $(VENV)/bin/python
 
 demo: $(CLI_STAMP)
 	$(BIN)/python examples/demo_data.py demo
-	$(BIN)/phimap fit demo/diabetes.csv --target progression --holdout 0.2 \
-		--model demo/diabetes.phimap --report demo/diabetes.html
+	$(BIN)/phimap fit demo/cancer.csv --target area_error --holdout 0.2 \
+		--model demo/cancer.phimap --report demo/cancer.html
 	$(BIN)/phimap fit demo/digits.csv --target digit --kernel gaussian --metric none --features 2048 --holdout 0.2 --standardize global \
 		--model demo/digits.phimap --report demo/digits.html
-	@echo "Reports: demo/diabetes.html and demo/digits.html"
+	@echo "Reports: demo/cancer.html and demo/digits.html"
 
 test: $(TEST_STAMP)
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
@@ -76,6 +77,16 @@ test: $(TEST_STAMP)
 # Every index of a compiled loop is looked at, in code of its own.
 test-bounds: $(TEST_STAMP)
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/bounds $(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
+
+# The oldest versions that pyproject.toml allows, and the newest that are published. Only the pinned set is free of warnings.
+test-sets: test-oldest test-newest
+
+test-oldest test-newest: test-%: $(VENV)/bin/python
+	$(PIP) uv
+	rm -rf build/$*
+	$(BIN)/uv venv --quiet --python $(BIN)/python build/$*
+	$(BIN)/uv pip install --quiet --python build/$*/bin/python --resolution $(if $(filter oldest,$*),lowest-direct,highest) ".[test]"
+	build/$*/bin/python -m pytest --numprocesses auto --dist worksteal -W default $(ARGS)
 
 lint: $(LINT_STAMP)
 	$(BIN)/ruff format --check .

@@ -63,7 +63,10 @@ def seconds_a_row(model: pm.KernelRegressor, X: np.ndarray, n_rows: int) -> floa
 
 
 def operations(kind: str, d: int) -> float:
-    """Multiplications and additions a row: 7 for each factor and node, and 18 for each phase and node t >= 0."""
+    """Multiplications and additions a row: 7 for each factor and node of ceil(d / 2), 18 for each phase and node >= 0.
+
+    These are the numbers of the exact Gauss-Legendre rule, whatever rule is used.
+    """
     nodes = -(-d // 2)
     return TERMS * BACKGROUND * d * nodes * 7 if kind == "landmarks" else TERMS / 2 * BACKGROUND * d * nodes / 2 * 18
 

@@ -33,6 +33,13 @@ WITHIN = {
 }
 REFUSED = {
     "wide rows": ("regressor", "64MB", {"n": 1200, "d": 8000, "m": 64}, SMALL, "to rows of 8000 columns needs"),
+    "wide rows of float32": (
+        "single",
+        "200MB",
+        {"n": 2000, "d": 8000, "m": 512},
+        SMALL,
+        "a sample of 1000 rows of 31.2",
+    ),
     "too many classes": (
         "classifier",
         "64MB",

@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 
 import phimap as pm
-from phimap.config import memory_budget, parse_bytes, settings, settings_of, size_text, thread_count
+from phimap.config import (
+    fits_budget,
+    fixed_budget,
+    memory_budget,
+    parse_bytes,
+    settings,
+    settings_of,
+    size_text,
+    thread_count,
+)
 
 # As an attribute of the package the name means the class.
 MODULE = sys.modules["phimap.config"]
@@ -94,6 +103,22 @@ def test_default_budget_is_a_share_of_free_memory(monkeypatch):
     monkeypatch.setattr("phimap._free_memory.free_memory", lambda: 1000)
     assert memory_budget() == 500
     assert thread_count() >= 1
+
+
+def test_free_memory_is_read_once_and_not_for_a_small_number_of_bytes(monkeypatch):
+    amounts = iter((2000 * 2**20, 30 * 2**20, 40 * 2**20))
+    monkeypatch.setattr(MODULE, "_settings", type(MODULE._settings)())
+    monkeypatch.setattr("phimap._free_memory.free_memory", lambda: next(amounts))
+    with fixed_budget():
+        assert fits_budget(2**24)
+        assert fits_budget(1000 * 2**20)
+        with fixed_budget():
+            assert not fits_budget(1000 * 2**20 + 1)
+    assert not fits_budget(2**24 + 1)
+    assert memory_budget() == 20 * 2**20
+    with pm.config(memory="1MB"):
+        assert fits_budget(2**20)
+        assert not fits_budget(2**20 + 1)
 
 
 def test_negative_counts_of_threads_count_back_from_all_cores():

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import phimap as pm
 from phimap.cli.commands import app
+from tests.support import fastapi_stub
 from tests.support.pages import ROOT, Block, blocks, commands, pages
 
 PAGES = {str(path.relative_to(ROOT)): list(blocks(path)) for path in pages()}
@@ -30,6 +31,7 @@ SHELL = [(name, block) for name, found in PAGES.items() for block in found if bl
 def test_python_of_a_page_runs(name, tmp_path, monkeypatch):
     """All blocks of a page in one namespace, in an empty folder."""
     monkeypatch.chdir(tmp_path)
+    fastapi_stub.install(monkeypatch)
     names: dict = {"__name__": "__main__"}
     # What a page sets for good, it sets for its own blocks.
     with pm.config():
@@ -97,7 +99,7 @@ def refusal(words: list[str], monkeypatch: pytest.MonkeyPatch) -> str | None:
 def refusal_of_phimap(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> str | None:
     """All of a command is run but its work: words are parsed, options are read and checked by their own rules."""
     began = []
-    for name in ("fit", "predict", "explain", "info", "compare", "plan", "bench"):
+    for name in ("fit", "predict", "explain", "export", "info", "compare", "plan", "bench"):
         monkeypatch.setattr(f"phimap.cli.{name}.run", began.append)
     done = CliRunner().invoke(app, arguments)
     if done.exit_code != 0:

@@ -21,9 +21,10 @@ SOURCE = Path(pm.__file__).parent
 PICTURE = imports.graph(SOURCE)
 #: The order of the rooms and of the modules beside them, from top to bottom: imports run downward, or within a level.
 ORDER = (
+    ("__main__",),
     ("cli", "bench", "report"),
     ("phimap",),
-    ("comparison", "explain"),
+    ("comparison", "explain", "exports"),
     ("learn", "advice", "io"),
     ("tables",),
     ("features", "metrics", "theory"),
@@ -33,7 +34,7 @@ ORDER = (
     ("packed",),
     ("records", "_validation", "_progress", "_dask"),
     ("ops",),
-    ("config", "_random", "_files", "_missing", "_number_text", "_options", "_warnings"),
+    ("config", "_random", "_files", "_missing", "_number_text", "_printable", "_options", "_warnings"),
     ("_free_memory",),
 )
 BACKENDS = {"numba", "torch"}

@@ -33,7 +33,7 @@ import json, numpy as np, phimap as pm
 from phimap.io import open_table
 X = np.random.default_rng(0).standard_normal((80, 3)); y = X[:, 0]
 fixed = {"kernel": "gaussian", "n_components": 32, "length_scale": "median", "metric": None}
-for model in (pm.KernelRegressor(random_state=0, verbose=True, **fixed), pm.KernelClassifier(**fixed)):
+for model in (pm.KernelRegressor(random_state=0, verbose=2, **fixed), pm.KernelClassifier(**fixed)):
     model.fit(X, y if "Regressor" in type(model).__name__ else y > 0)
     pm.save(model, "model.phimap")
     assert (pm.load("model.phimap").predict(X) == model.predict(X)).all()
@@ -112,7 +112,9 @@ def test_every_extra_does_something():
         "compare",
         "dask",
         "docs",
+        "excel",
         "images",
+        "onnx",
         "test",
         "torch",
     }
@@ -129,22 +131,27 @@ def test_source_files_import_what_their_rooms_may():
     }
     rooms |= {"_dask.py": ("dask", "distributed", "pandas")}
     peers = {"bench/tabular/methods.py": ("xrfm",), "comparison/methods.py": ("lightgbm",)}
-    peers |= {"comparison/rows.py": ("pyarrow",), "io/trial.py": ("pyarrow",), "advice/machine.py": ("pyarrow",)}
+    peers |= {"comparison/categories.py": ("catboost",)}
+    peers |= {"comparison/rows.py": ("pyarrow",), "advice/machine.py": ("pyarrow",)}
     io = (
         "archive",
         "arrow",
         "batching",
         "column_file",
         "csv_file",
+        "excel",
         "frame",
         "ipc",
         "json_file",
         "libsvm",
         "parquet",
         "parts",
+        "whole_file",
     )
     arrow = (*(f"io/{name}.py" for name in io), "tables/cells.py")
     peers |= {"explain/explanation.py": ("shap",), "explain/frames.py": ("pandas", "polars", "pyarrow")}
+    peers |= {"exports/onnx_model.py": ("onnx", "onnxruntime"), "exports/frames.py": ("pyarrow",)}
+    peers |= {"io/excel.py": ("openpyxl", "pyarrow")}
     images = dict.fromkeys(("io/images.py", "bench/images.py"), ("PIL",))
     readers = dict.fromkeys(arrow, ("pyarrow",)) | images
     others = {}

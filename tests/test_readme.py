@@ -41,7 +41,7 @@ def test_shell_runs(tmp_path, monkeypatch):
         done = CliRunner().invoke(app, arguments)
         assert done.exit_code == 0, f"{arguments}\n{done.stderr}"
     assert (tmp_path / "predictions.csv").read_text(encoding="utf-8").count("\n") == 1798
-    assert (tmp_path / "diabetes.html").exists()
+    assert (tmp_path / "cancer.html").exists()
 
 
 def test_every_named_file_and_target_exists():

@@ -10,7 +10,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-# `config` is imported at once: a lazy import of the module `phimap.config` would hide the class of the same name.
+# `config` is imported at once, because a lazy import of the module `phimap.config` would hide the class of the same
+# name.
 from phimap.config import config as config
 
 # The only list of public names. Type checkers execute these imports; `_LINE` below parses them into a table from
@@ -28,14 +29,18 @@ if TYPE_CHECKING:
     from phimap.advice import measure_machine as measure_machine
     from phimap.advice import suggest as suggest
     from phimap.comparison import compare as compare
+    from phimap.exports import compress as compress
+    from phimap.exports import export as export
     from phimap.features import ActivationFeatures as ActivationFeatures
     from phimap.features import ArcCosineFeatures as ArcCosineFeatures
+    from phimap.features import BinningFeatures as BinningFeatures
     from phimap.features import CNTKGradientFeatures as CNTKGradientFeatures
     from phimap.features import CNTKSketch as CNTKSketch
     from phimap.features import CompressedFeatures as CompressedFeatures
     from phimap.features import DotProductFeatures as DotProductFeatures
     from phimap.features import FourierFeatures as FourierFeatures
     from phimap.features import LeverageFeatures as LeverageFeatures
+    from phimap.features import MondrianFeatures as MondrianFeatures
     from phimap.features import NTKFeatures as NTKFeatures
     from phimap.features import NTKGradientFeatures as NTKGradientFeatures
     from phimap.features import NTKSketch as NTKSketch
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
     from phimap.io.model import load as load
     from phimap.io.model import save as save
     from phimap.learn import DoublyStochasticClassifier as DoublyStochasticClassifier
+    from phimap.learn import DoublyStochasticPCA as DoublyStochasticPCA
     from phimap.learn import DoublyStochasticRegressor as DoublyStochasticRegressor
     from phimap.learn import GreedyDesign as GreedyDesign
     from phimap.learn import KernelClassifier as KernelClassifier

@@ -1,6 +1,6 @@
 """Recognise Dask collections and process their blocks of rows. No other module imports Dask.
 
-Dask is imported only when a collection was given (Dask is then already loaded) or a scheduler was named.
+Dask is imported only if a collection was given (Dask is then already loaded) or a scheduler was named.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def blocks_of(X: Any, name: str = "X") -> list[Any]:
         If columns are split into several chunks, or `X` is neither an array nor a data frame.
     """
     if is_dask_frame(X):
-        # `simplify` drops unused columns. Dask's further optimisation merges Parquet files depending on the columns
-        # read, so that rows and targets of one table would be split into different blocks.
+        # `simplify` drops unused columns. Dask's further optimisation is not used: it merges Parquet files depending on
+        # the columns that are read, so rows and targets of one table would be split into different blocks.
         return X.simplify().to_delayed(optimize_graph=False)
     if not _comes_from("dask.array", X):
         raise ValueError(
@@ -103,7 +103,7 @@ def computed(tasks: Any) -> Any:
 
 @contextmanager
 def on_cluster(address: str | None) -> Iterator[None]:
-    """Run the tasks of a ``with`` block on the cluster of the scheduler at `address`; no address changes nothing.
+    """Run the tasks of a ``with`` block on the cluster of the scheduler at `address`, if an address is given.
 
     ``"local"`` starts a cluster for the block, with one single-threaded worker for each configured thread.
     """
@@ -116,7 +116,7 @@ def on_cluster(address: str | None) -> Iterator[None]:
 
     if address == "local":
         workers = {"n_workers": thread_count(), "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-        # Hide the warnings of workers that are slow to shut down.
+        # This hides the warnings of workers that are slow to shut down.
         with LocalCluster(**workers, silence_logs=logging.ERROR) as cluster, Client(cluster):
             yield
         return
@@ -225,7 +225,7 @@ def map_rows(work: Callable[[Any], Any], X: Any, typical: Any = None) -> Any:
     if not is_dask_frame(X):
         blocks_of(X)
     with warnings.catch_warnings():
-        # Warnings about these made-up rows do not concern the user.
+        # Warnings about these made-up rows are of no interest to the user.
         warnings.simplefilter("ignore")
         meta = work(typical_rows(X) if typical is None else typical)[:0]
     if not (isinstance(meta, np.ndarray) or sparse.issparse(meta)):

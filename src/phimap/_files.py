@@ -9,7 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-# Maximum length of a text in an error message. Parsers quote the offending text, which may be a whole row.
+from phimap._printable import printable
+
+# Maximum length of a text in an error message. Parsers quote the text that causes an error, which may be a whole row.
 _LONGEST_QUOTE = 200
 
 
@@ -26,13 +28,13 @@ class NoRowsError(DataError):
 
 
 def one_line(text: object) -> str:
-    """`text` on one line, cut to a readable length."""
-    flat = " ".join(str(text).split())
+    """`text` on one line without control characters, cut to a readable length."""
+    flat = printable(" ".join(str(text).split()))
     return flat if len(flat) <= _LONGEST_QUOTE else flat[: _LONGEST_QUOTE - 3] + "..."
 
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[Any], object]) -> None:
-    """Call ``write(binary file)`` so that `path` ends up with the complete result or keeps its old content.
+    """Call ``write(binary file)`` so that `path` afterwards holds either the complete result or its old content.
 
     The content is written to a temporary file in the same folder, forced to disk and renamed to `path`; if `path` is
     a symbolic link, its target is replaced. The temporary file is removed on any failure, including an interrupt.
@@ -40,8 +42,13 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Any], object]) ->
     """
     path = Path(path)
     if is_special(path):
-        with path.open("wb") as file:
-            write(file)
+        try:
+            with path.open("wb") as file:
+                write(file)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OSError(f"could not write `{path}`: {one_line(error)}. Choose another file.") from error
         return
     path = path.resolve() if path.is_symlink() else path
     if path.is_dir():

@@ -1,13 +1,24 @@
-"""Numbers formatted for people."""
+"""Numbers formatted for people, and texts that are numbers."""
 
 from __future__ import annotations
 
-# Least number that is easier to read in scientific notation.
+# Numbers from this size on are written in scientific notation.
 _MANY = 1e7
 
 
 def number_text(value: float, digits: int) -> str:
-    """`value` as text with `digits` significant digits; below ten million like ``4,010``, not ``4.01e+03``."""
+    """`value` as text with `digits` significant digits; from 10 to ten million like ``4,010``, not ``4.01e+03``."""
     text = f"{value:.{digits}g}"
     rounded = float(text)
-    return f"{rounded:,.10g}" if 1000 <= abs(rounded) < _MANY else text
+    return f"{rounded:,.10g}" if 10 <= abs(rounded) < _MANY else text
+
+
+def reads_as_number(text: str) -> bool:
+    """Whether table parsers read a text as a number. Python itself also accepts underscores and non-ASCII digits."""
+    if not text.isascii() or "_" in text:
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

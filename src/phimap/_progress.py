@@ -11,11 +11,12 @@ from importlib.util import find_spec
 from typing import Any, Generic, TypeVar
 
 from phimap._number_text import number_text
+from phimap._printable import printable
 from phimap.records import Record
 
 Batch = TypeVar("Batch", bound=tuple[Any, ...])
 
-# Seconds between progress lines if the output is not a terminal, where a bar would print control characters.
+# Seconds between two progress lines if the output is not a terminal. A bar would print control characters there.
 _SECONDS_BETWEEN_LINES = 10.0
 
 
@@ -41,12 +42,12 @@ class Stage(Record):
 class Stages:
     """A recorder of stages, which shows a progress bar for each stage if `verbose`."""
 
-    verbose: bool = False
+    verbose: bool | int = False
     finished: list[Stage] = field(default_factory=list)
 
     def tell(self, text: str) -> None:
-        """Write a line between stages if `verbose`."""
-        if self.verbose:
+        """Write a line between stages if `verbose` is at least 2."""
+        if self.verbose > 1:
             _write_line(text)
 
     @contextmanager
@@ -151,7 +152,7 @@ def _lines(name: str, total: int | None, unit: str | None) -> Iterator[Callable[
 
 
 def _write_line(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{printable(text)}\n")
     sys.stderr.flush()
 
 
@@ -175,7 +176,7 @@ def _bar(name: str, total: int | None, unit: str | None) -> Iterator[Callable[[i
         task = progress.add_task(name, total=total)
         yield lambda rows: progress.advance(task, rows)
         done = int(progress.tasks[0].completed)
-        # Without a total the bar moves back and forth; fill it to show that the stage is over.
+        # Without a total the bar moves back and forth. It is filled to show that the stage is over.
         progress.update(task, completed=total or done or 1, total=total or done or 1)
 
 

@@ -17,8 +17,8 @@ RandomState = int | np.random.Generator | np.random.RandomState | np.random.Seed
 def named_streams(random_state: RandomState, *roles: str) -> dict[str, np.random.Generator]:
     """Draw one generator per role.
 
-    A stream depends only on the seed and its role's name, not on the other roles or their order: adding a role does
-    not change the draws of the others.
+    A stream depends only on the seed and on its role's name, but not on the other roles or their order. So a new role
+    does not change the draws of the others.
 
     Parameters
     ----------
@@ -71,11 +71,18 @@ def _child(root: np.random.SeedSequence, role: str) -> np.random.Generator:
 def row_uniforms(first: int, n: int, seed: int) -> np.ndarray:
     """Uniforms (n,) in [0, 1) for rows ``first, ..., first + n - 1``, each determined by its row index and `seed`.
 
-    The generator is SplitMix64 (Steele, Lea and Flood 2014, Figures 13 and 17). The seed is hashed too: otherwise
-    seeds 1 and 2 would give one stream shifted by a row.
+    The generator is SplitMix64 (Steele, Lea and Flood 2014, Figures 13 and 17). The seed is hashed as well. Otherwise
+    seeds 1 and 2 would give the same stream, shifted by a row.
     """
-    rows = np.arange(first, first + n, dtype=np.uint64)
-    # Arrays wrap around silently modulo 2**64, which the hash needs; NumPy scalars would warn.
+    return hashed_uniforms(np.arange(first, first + n, dtype=np.uint64), seed)
+
+
+def hashed_uniforms(rows: np.ndarray, seed: int) -> np.ndarray:
+    """Uniforms in [0, 1) of the shape of `rows`, uint64, each determined by its entry and `seed`; see `row_uniforms`.
+
+    Entries are taken modulo 2**64.
+    """
+    # Arrays wrap around modulo 2**64 without a warning, as the hash requires; NumPy scalars would warn.
     offset = _mixed((np.array([seed % 2**64], dtype=np.uint64) + np.uint64(1)) * _STEP)
     # The upper 53 bits give a uniform double in [0, 1).
     return (_mixed(rows * _STEP + offset) >> np.uint64(11)) * 2.0**-53

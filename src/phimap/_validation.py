@@ -10,20 +10,30 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
+from phimap._files import one_line
 from phimap.ops import is_tensor
+
+
+class MissingCellsError(ValueError):
+    """NaN in rows whose cells must not be missing."""
+
 
 #: Height, width and channels of an image.
 Shape = tuple[int, int, int]
 
 
-def check_samples(estimator: Any, X: Any, *, reset: bool) -> Any:
+def check_samples(estimator: Any, X: Any, *, reset: bool, fill: np.ndarray | None = None) -> Any:
     """`X` (n, d) as a C-contiguous float32 or float64 array, CSR matrix or tensor, free of NaN and infinity.
+
+    If `fill` (d,) is given, it replaces the missing cells (NaN) of an array.
 
     Sets (``reset=True``) or checks ``n_features_in_`` and the column names of a data frame on `estimator`. Integers
     become float64; duplicate CSR entries are summed. Images (n, height, width, channels) become flat rows, and
     ``image_shape_`` of the estimator is set to their shape. Images of bytes become float32 unless the estimator takes
     bytes. The input is never written to.
     """
+    check_unmasked(X)
+    check_indices(X)
     X = _flat(estimator, X, reset=reset)
     bytes_too = [np.uint8] if getattr(estimator, "_takes_bytes", False) else []
     if is_tensor(X):
@@ -38,7 +48,7 @@ def check_samples(estimator: Any, X: Any, *, reset: bool) -> Any:
                 f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
                 f"{estimator.n_features_in_} features as input."
             )
-    else:
+    elif reset or not _is_plain(estimator, X):
         X = validate_data(
             estimator,
             X,
@@ -49,11 +59,33 @@ def check_samples(estimator: Any, X: Any, *, reset: bool) -> Any:
             ensure_all_finite=False,
         )
         if sparse.issparse(X) and not X.has_canonical_format:
-            # Copy first: `sum_duplicates` works in place.
+            # The matrix is copied first, because `sum_duplicates` works in place.
             X = X.copy()
             X.sum_duplicates()
+    if fill is not None and isinstance(X, np.ndarray) and X.dtype.kind == "f" and is_missing(X):
+        X = np.where(np.isnan(X), fill.astype(X.dtype), X)
     check_finite(X)
     return X
+
+
+def _is_plain(estimator: Any, X: Any) -> bool:
+    """Whether `X` is an array that `validate_data` would return as it is, after as long as the prediction of a row."""
+    return (
+        type(X) is np.ndarray
+        and X.dtype in (np.float32, np.float64)
+        and X.flags.c_contiguous
+        and X.ndim == 2
+        and len(X) > 0
+        and X.shape[1] == getattr(estimator, "n_features_in_", None)
+        and not hasattr(estimator, "feature_names_in_")
+    )
+
+
+def is_missing(X: np.ndarray) -> bool:
+    """Whether an array of floats has a missing cell (NaN)."""
+    # A sum that is not NaN proves that no entry is NaN. The converse is false: infinities of both signs also give NaN.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isnan(X.sum(dtype=np.float64))) and bool(np.isnan(X).any())
 
 
 def _flat(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -70,6 +102,28 @@ def _flat(estimator: Any, X: Any, *, reset: bool) -> Any:
     return X
 
 
+def check_unmasked(X: Any, name: str = "X") -> None:
+    """Raise if `X` is a masked array with masked cells, whose hidden values would be read as numbers."""
+    if isinstance(X, np.ma.MaskedArray) and (masked := np.argwhere(np.ma.getmaskarray(X))).size:
+        where = ", ".join(f"{axis} {place}" for axis, place in zip(("row", "column"), masked[0].tolist(), strict=False))
+        raise ValueError(
+            f"`{name}` has masked cells, the first at {where}, which are missing. Drop the rows, fill the cells in, or "
+            "give a data frame of X.filled(np.nan)."
+        )
+
+
+def check_indices(X: Any, name: str = "X") -> None:
+    """Raise if the row bounds or column indices of a CSR matrix do not fit it, before compiled code reads them."""
+    if not sparse.issparse(X) or X.format != "csr":
+        return
+    try:
+        X.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(
+            f"`{name}` is a damaged CSR matrix: {one_line(error)}. Build it again, for example from its COO form."
+        ) from error
+
+
 def check_finite(X: Any, name: str = "X") -> None:
     """Raise ValueError if `X` holds NaN or infinity, naming the first such row and column (counted from 0)."""
     found = _first_non_finite(X)
@@ -77,7 +131,8 @@ def check_finite(X: Any, name: str = "X") -> None:
         row, column, value = found
         what = "NaN" if np.isnan(value) else "infinity (inf)"
         where = f"row {row}, column {column}" if column is not None else f"row {row}"
-        raise ValueError(f"Input {name} contains {what} at {where}. Drop or impute such rows before fitting.")
+        kind, verb = (MissingCellsError, "impute") if np.isnan(value) else (ValueError, "correct")
+        raise kind(f"Input {name} contains {what} at {where}. Drop or {verb} such rows.")
 
 
 def _first_non_finite(X: Any) -> tuple[int, int | None, float] | None:
@@ -86,7 +141,8 @@ def _first_non_finite(X: Any) -> tuple[int, int | None, float] | None:
 
         return first_non_finite(X)
     values = X.data if sparse.issparse(X) else X
-    # If the sum is finite, every entry is finite. Entries are searched only if the sum is not, perhaps by overflow.
+    # If the sum is finite, every entry is finite. Otherwise the entries are searched, because the sum may only have
+    # overflowed.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum(dtype=np.float64)):
             return None
@@ -125,7 +181,14 @@ def check_real(name: str, value: Any, *, above: float | None = None, least: floa
     return value
 
 
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+def check_outputs(what: str, values: np.ndarray) -> np.ndarray:
+    """Return outputs of a model, such as ``"predictions"``; raise if some of them are not finite."""
+    if not np.isfinite(values).all():
+        raise ValueError(f"{what} overflow {values.dtype}: coefficients, targets or rows are too large. Scale y or X.")
+    return values
+
+
+def check_choice(name: str, value: Any, choices: tuple[str | None, ...]) -> Any:
     """`value`, checked to be one of `choices`."""
     if value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
@@ -169,7 +232,7 @@ def flat_images(X: Any, image_shape: Any = None) -> tuple[Any, Any]:
         If `image_shape` is given and the images have another shape.
     """
     if getattr(X, "ndim", 2) != 4:
-        # Data frames are returned unchanged too: their column names are read later.
+        # Data frames are returned unchanged as well, because their column names are read later.
         return X, image_shape
     X = X if hasattr(X, "reshape") else np.asarray(X)
     shape = tuple(int(size) for size in X.shape[1:])

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral
 
 _UNITS = {"": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
@@ -15,18 +16,30 @@ _UNITS = {"": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
 _DEFAULT_SHARE = 0.5
 # Default budget that learners assume if the user states none.
 _NOMINAL_BUDGET = 4 * 2**30
+# Bytes that may be taken without a look at the free memory, which takes as long as the prediction of a row.
+_SMALL = 2**24
+
+
+class _Reading:
+    """The default budget, read when it is first needed."""
+
+    @cached_property
+    def n_bytes(self) -> int:
+        from phimap._free_memory import free_memory
+
+        return int(_DEFAULT_SHARE * free_memory())
 
 
 @dataclass(frozen=True)
 class Settings:
     """The byte budget and the number of threads; None derives a value from the machine.
 
-    `fixed_memory` is the budget that a block of work has read once, see `fixed_budget`.
+    `reading` is the budget that a block of work reads once at most, see `fixed_budget`.
     """
 
     memory: int | None = None
     n_jobs: int | None = None
-    fixed_memory: int | None = None
+    reading: _Reading | None = None
 
 
 _settings = Settings()
@@ -100,20 +113,22 @@ def memory_budget(memory: int | str | None = None) -> int:
     if memory is not None:
         return parse_bytes(memory)
     current = settings()
-    budget = current.fixed_memory if current.memory is None else current.memory
-    if budget is not None:
-        return budget
-    from phimap._free_memory import free_memory
+    if current.memory is not None:
+        return current.memory
+    return (current.reading or _Reading()).n_bytes
 
-    return int(_DEFAULT_SHARE * free_memory())
+
+def fits_budget(n_bytes: int) -> bool:
+    """Whether work may take `n_bytes`. Without a configured budget, free memory is not read for a small number."""
+    return (n_bytes <= _SMALL and not is_budget_stated()) or n_bytes <= memory_budget()
 
 
 @contextmanager
-def fixed_budget() -> Iterator[int]:
-    """Read the byte budget once and keep it for a ``with`` block, in this thread and in threads that work for it."""
-    budget = memory_budget()
-    with settings_of(replace(settings(), fixed_memory=budget)):
-        yield budget
+def fixed_budget() -> Iterator[None]:
+    """Keep the byte budget from its first reading on, in a ``with`` block and in threads that work for it."""
+    current = settings()
+    with settings_of(current if current.reading else replace(current, reading=_Reading())):
+        yield
 
 
 def stated_budget(memory: int | str | None = None) -> int:

@@ -17,12 +17,12 @@ from phimap.ops.primitives.bit_products import PRODUCT_ROWS, coded, write_produc
 from phimap.records import of_entries, of_number
 
 _FORMAT = "phimap-packed-1"
-# Numbers of rows and columns that are unpacked at a time: 1 MB in float32, about the size of an L2 cache.
+# Number of rows, and number of columns, that are unpacked at a time: 1 MB in float32, about the size of an L2 cache.
 _ROWS, _COLUMNS = 128, 2048
-# Number of rows, and of columns, of a tile of the Gram matrix if rows are unpacked to compute it.
+# Number of rows, and of columns, of a tile of the Gram matrix in cases in which rows are unpacked to compute it.
 _GRAM_ROWS = 512
-# Number of rows of the second factor per task: each lookup table of `PRODUCT_ROWS` rows of the first factor is used for
-# that many products.
+# Number of rows of the second factor per task. A lookup table for `PRODUCT_ROWS` rows of the first factor serves that
+# many products.
 _PARTNERS = 2048
 #: Weights of the two planes of an array of signs and zeros: plane 0 marks nonzero entries, plane 1 negative ones.
 SIGNS = (1.0, -2.0)
@@ -218,8 +218,10 @@ class PackedArray:
         try:
             with safe_open(path, framework="numpy") as file:
                 facts = json.loads((file.metadata() or {})["phimap"])
+                if file.get_slice("planes").get_dtype() != "U64":
+                    raise ValueError("planes of another dtype")
                 planes = file.get_tensor("planes")
-            if facts["format"] != _FORMAT or planes.dtype != np.uint64 or planes.ndim != 3:
+            if facts["format"] != _FORMAT or planes.ndim != 3:
                 raise ValueError("another format")
             if (planes.shape[0], planes.shape[2]) != (len(facts["weights"]), -(-facts["n_columns"] // 64)):
                 raise ValueError("planes of another shape than described")
@@ -256,7 +258,7 @@ class PackedArray:
             )
 
         tops, firsts = range(0, len(self), PRODUCT_ROWS), range(0, len(other), _PARTNERS)
-        # Tiles below the diagonal of a symmetric product are copied from those above.
+        # Tiles below the diagonal of a symmetric product are copied from the tiles above it.
         run_tasks(
             multiply, [(top, first) for top in tops for first in firsts if not same or first + _PARTNERS > top], n_jobs
         )

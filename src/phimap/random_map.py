@@ -14,20 +14,23 @@ from sklearn.utils.validation import check_is_fitted
 from phimap._dask import by_blocks, is_dask, sampled_rows, sampled_targets
 from phimap._random import named_streams
 from phimap._validation import check_integer, check_samples
-from phimap.config import memory_budget, size_text, thread_count
+from phimap.config import fits_budget, memory_budget, size_text, thread_count
 from phimap.ops import Array, Ops, ops_for, run_tasks
 from phimap.records import Record
 
 if TYPE_CHECKING:
     from phimap.kernels import Kernel
 
-#: Number of rows that a learner passes to a map's `fit` by default: enough to estimate moments of the data.
+#: Number of rows that a learner passes to a map's `fit` by default. They are enough to estimate moments of the data.
 FIT_ROWS = 1000
-# Maximum number of rows of a tile. Taller tiles are not faster, because matrix products have full speed.
+# Maximum number of rows of a tile. Taller tiles are not faster, because matrix products already reach full speed.
 _MOST_TILE_ROWS = 4096
-# Numbers of rows of a tile above this number are rounded down to a multiple of it.
+# A number of rows of a tile above this is rounded down to a multiple of it.
 _TILE_ROWS_STEP = 64
-# Maximum bytes of the features of a tile if several threads can work on tiles.
+# From this number of bytes of scratch memory of a tile on, the byte budget limits the number of threads. For smaller
+# tiles the free memory is not read, because all threads together can always hold them.
+_LARGE_TILE = 2**24
+# Maximum number of bytes of the features of a tile if several threads can work on tiles.
 _MOST_TILE_OUTPUT = 32 * 2**20
 
 
@@ -37,7 +40,7 @@ class MapRecord(Record, ABC):
     n_features: int
     n_components: int
 
-    #: Whether features are bounded for every input; tiles are then not checked for overflow.
+    #: Whether features are bounded for every input, so that tiles are not checked for overflow.
     bounded: ClassVar[bool] = False
 
     @abstractmethod
@@ -49,13 +52,32 @@ class MapRecord(Record, ABC):
         """
 
     def linear_outputs(self, ops: Ops, X: Array, coefs: np.ndarray) -> Array:
-        """``phi(x)^T coefs`` (r, t) for the rows of `X` and float64 `coefs` (n_components, t).
-
-        The record must be bound to `ops`. Maps that can compute this without their features override it.
-        """
+        """``phi(x)^T coefs`` (r, t) for rows `X` and `coefs` (n_components, t); the record must be bound to `ops`."""
         features = ops.empty((X.shape[0], self.n_components))
         self.apply(ops, X, features)
         return ops.matmul(features, ops.constant(coefs))
+
+    def unwhitened(self, coefs: np.ndarray) -> tuple[MapRecord, np.ndarray]:
+        """Return a record and float64 coefficients with the same linear outputs.
+
+        The features of the new record may be cheaper. Then they are nearly dependent, and their products with the
+        coefficients must be summed in float64. The record must not be bound.
+        """
+        return self, coefs
+
+    def for_outputs(self, coefs: np.ndarray) -> tuple[MapRecord, np.ndarray]:
+        """Return the record without arrays that only its features need, and coefficients with the same linear outputs.
+
+        `unwhitened` then gives the same bits as before. The record must not be bound.
+        """
+        return self, coefs
+
+    def compact_features(self, ops: Ops, X: Array, n_jobs: int | None) -> Any:
+        """Features of all rows of `X` in the compact form that learners should store; None if they should be dense.
+
+        The record must be bound to `ops`. The form is a `PackedArray` or a CSR matrix, on the host.
+        """
+        return None
 
     def output_gradients(self, X: np.ndarray, coefs: np.ndarray) -> np.ndarray | None:
         """Gradients (n, d, t) of ``phi(x)^T coefs`` at float64 rows `X` (n, d); None if not implemented for this map.
@@ -65,7 +87,10 @@ class MapRecord(Record, ABC):
         return None
 
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
-        """Columns and their factor that give the same map with `n_components` features; None if no columns do."""
+        """Columns and a factor: these columns times the factor are this map with fewer features, `n_components`.
+
+        None if no choice of columns is such a map.
+        """
         return None
 
     @property
@@ -87,6 +112,10 @@ class MapRecord(Record, ABC):
     def scratch_width(self) -> int:
         """Floats of scratch memory that `apply` needs per row, without `out`; determines the height of a tile."""
         return self.n_features + self.n_components
+
+    def most_threads(self, tile_bytes: int) -> int:
+        """Return the number of tiles, each with `tile_bytes` of scratch memory, that half of the byte budget holds."""
+        return memory_budget() // (2 * tile_bytes)
 
 
 def evaluate(record: MapRecord, ops: Ops, X: Array, out: Array, n_jobs: int | None = None) -> None:
@@ -111,12 +140,16 @@ def run_tiles(work: Callable[[slice], None], record: MapRecord, ops: Ops, n_rows
     height = ops.tile_bytes // (ops.dtype.itemsize * max(1, record.scratch_width))
     height = int(np.clip(height, record.least_tile_rows or ops.least_tile_rows, _MOST_TILE_ROWS))
     if ops.threaded:
-        # Batches of very wide maps have few rows: smaller tiles give every thread some of the rows.
+        # Batches of very wide maps have few rows. With smaller tiles, every thread gets some of the rows.
         height = min(height, max(1, _MOST_TILE_OUTPUT // (ops.dtype.itemsize * record.n_components)))
-    # Matrix products process rows in groups; leftover rows are slower and are rounded differently.
+    # Matrix products process rows in groups. Leftover rows are slower and are rounded differently.
     height -= height % _TILE_ROWS_STEP if height > _TILE_ROWS_STEP else 0
     starts = range(0, n_rows, height)
-    run_tasks(lambda start: work(slice(start, start + height)), starts, n_jobs if ops.threaded else 1)
+    n_threads = thread_count(n_jobs) if ops.threaded else 1
+    tile_bytes = height * ops.dtype.itemsize * record.scratch_width
+    if n_threads > 1 and tile_bytes > _LARGE_TILE:
+        n_threads = max(1, min(n_threads, record.most_threads(tile_bytes)))
+    run_tasks(lambda start: work(slice(start, start + height)), starts, n_threads)
 
 
 class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -154,7 +187,7 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return FIT_ROWS
 
     def _check_width(self) -> None:
-        """Check `n_components`; maps whose width follows from other parameters check those instead."""
+        """Check `n_components`. Maps whose width follows from other parameters check these parameters instead."""
         check_integer("n_components", self.n_components, least=1)
 
     @property
@@ -225,7 +258,7 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         X = check_samples(self, X, reset=False)
         ops = ops_for(X)
         n_bytes = X.shape[0] * self._row_bits(ops) // 8
-        if n_bytes > memory_budget():
+        if not fits_budget(n_bytes):
             raise MemoryError(
                 f"the features of {X.shape[0]} rows x {self.record_.n_components} components take "
                 f"{size_text(n_bytes)}, over the budget of {size_text(memory_budget())}. "

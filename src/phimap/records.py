@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from phimap.ops.base import Ops
 
 
-#: Metadata key that marks fields which are not written to model files; such a field has a default.
+#: Metadata key of fields that are not written to model files. Such a field has a default.
 NOT_SAVED = "not_saved"
-#: Metadata key under which a field declares what a model file may hold in it.
+#: Metadata key under which a field declares which values a model file may hold for it.
 DECLARED = "declared"
 
 
 @dataclass(frozen=True)
 class Entries:
-    """What a model file may hold in a field that is an array or a tuple of arrays.
+    """The values that a model file may hold for a field that is an array or a tuple of arrays.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Entries:
 
 @dataclass(frozen=True)
 class Number:
-    """What a model file may hold in a field that is a number or a tuple of numbers.
+    """The values that a model file may hold for a field that is a number or a tuple of numbers.
 
     Attributes
     ----------
@@ -78,14 +78,17 @@ class Number:
 
 @dataclass(frozen=True)
 class AllowedTexts:
-    """What a model file may hold in a field that is one of a few texts."""
+    """The values that a model file may hold for a field that is one of a few texts."""
 
     options: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Part:
-    """A field that is itself a record: pairs of an attribute of that record and the name of the length it equals."""
+    """A field that is itself a record.
+
+    `lengths` pairs an attribute of that record with the name of the length it equals.
+    """
 
     lengths: tuple[tuple[str, str], ...]
 
@@ -147,6 +150,10 @@ class Record:
     def requirements(self) -> Iterator[tuple[bool, str]]:
         """Yield, for each further condition on the record, whether it holds and its text for an error message."""
         return iter(())
+
+    def for_prediction(self) -> Self:
+        """The record without data that no prediction needs, as in model files that keep no statistics."""
+        return self
 
     @property
     def n_bytes(self) -> int:

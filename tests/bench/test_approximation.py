@@ -161,7 +161,27 @@ def test_findings_stand_beside_table_7(digits, tmp_path):
     done = CliRunner().invoke(app, [*arguments[:-2], "--output", str(tmp_path)])
     assert done.exit_code == 0, done.stderr
     found = json.loads((tmp_path / "approximation.json").read_text(encoding="utf-8"))["findings"]
-    assert {"Table 7, digits", "Section 6.1, polynomial, digits"} == {
+    assert {"like Table 7, digits", "Section 6.1, polynomial, digits"} == {
         one["place"].rpartition(", s = ")[0] for one in found
     }
     assert all(one["published"] == "-" and one["ours"] for one in found)
+
+
+def test_few_widths_are_one_row_and_many_are_two():
+    def measured(widths):
+        return pd.DataFrame({"n_directions": widths})
+
+    def named(name, d):
+        return datasets.Dataset(name, np.zeros((5, d)), np.zeros(5), np.zeros((5, d)), np.zeros(5))
+
+    data, letter = named("MNIST", 784), named("letter", 16)
+    assert list(approximation._regimes(measured([1000, 5000, 10_000]), data, "gaussian")) == [
+        ([1000, 5000, 10_000], ["orthogonal", "ssf"])
+    ]
+    assert list(approximation._regimes(measured([32, 64, 128, 256, 512]), letter, "gaussian")) == [
+        ([32, 64], ["ssf"]),
+        ([256, 512], ["ssf", "orthogonal"]),
+    ]
+    # Other widths and other kernels have no published winners.
+    assert {known for _, known in approximation._regimes(measured([1, 2, 3, 4]), letter, "gaussian")} == {None}
+    assert [known for _, known in approximation._regimes(measured([1000]), data, "arccosine0")] == [None]

@@ -93,7 +93,8 @@ def test_cifar10_stands_beside_the_table(tmp_path):
     assert sketch.place == "Table 1 and Figure 2b, CNTKSketch, m = 64"
     assert sketch.published == "-"
     assert gradient.published == "62.49, 300 (9,328 features)"
-    assert sketch.size == "20 training and 20 test images, CIFAR-10, lossless (paper: 50,000 and 10,000)"
+    assert sketch.size == "20 training and 20 test images, CIFAR-10, lossless"
+    assert sketch.published_size == "50,000 training and 10,000 test images"
     found.figures["cntk-cifar10.png"](tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 

@@ -57,10 +57,10 @@ def test_wide_frames_keep_the_order_of_groups_and_sort_columns():
 
 
 def test_reports_show_their_findings_and_are_written_as_json():
-    found = Report(pd.DataFrame([{"a": 1, "b": np.nan}]), [], findings=[Finding("P", "T", "q", "s", "1", "2")])
+    found = Report(pd.DataFrame([{"a": 1, "b": np.nan}]), [], findings=[Finding("P", "T", "q", "s", "1", "2", "t")])
     (table,) = found.shown()
-    assert table.columns == ["place", "quantity", "size run", "ours", "published"]
-    assert table.lines == [("P, T", "q", "s", "1", "2")]
+    assert table.columns == ["place", "quantity", "size run", "ours", "published", "size published"]
+    assert table.lines == [("P, T", "q", "s", "1", "2", "t")]
     told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert told["rows"] == [{"a": 1, "b": None}]
     assert told["findings"][0]["place"] == "T"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -81,14 +82,32 @@ def test_half_precision_changes_next_to_nothing():
 def test_sets_of_users_are_read_and_missing_ones_said(tmp_path):
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "covtype.npz", covtype_X=rng.standard_normal((80, 5)), covtype_y=rng.integers(3, size=80))
-    options = ["--methods", "trf,rff", "--features", "32", "--repeats", "1", "--quiet", "--data", str(tmp_path)]
+    options = [
+        "--methods",
+        "trf,rff,orf,ssf,lp-rff-8",
+        "--features",
+        "8,32",
+        "--repeats",
+        "1",
+        "--quiet",
+        "--data",
+        str(tmp_path),
+    ]
     options += ["--output", str(tmp_path)]
     done = CliRunner().invoke(app, ["bench", "footprint", "--sets", "Cov-Type", *options])
     assert done.exit_code == 0, done.output
     findings = json.loads((tmp_path / "footprint.json").read_text(encoding="utf-8"))["findings"]
-    assert {one["place"] for one in findings} == {
-        f"Figures 1 and 12, Cov-Type, {model}" for model in ("ridge", "logistic", "svm")
+    by_number = [one for one in findings if "log(m / p)" in one["place"]]
+    assert {one["place"]: one["published_size"] != "-" for one in findings if one not in by_number} == {
+        "Figure 1, Cov-Type, logistic": True,
+        "like Figures 1 and 4, Cov-Type, ridge": False,
+        "like Figures 1 and 4, Cov-Type, svm": False,
     }
+    assert [one["place"] for one in by_number] == [
+        f"Figure 12, Cov-Type, m = {m}, log(m / p) = {np.log(m / 5):.2f}" for m in (8, 32)
+    ]
+    assert all(re.fullmatch(r"trf [\d.]+; rff [\d.]+; orf [\d.]+; ssf [\d.]+", one["ours"]) for one in by_number)
+    assert all(one["size"].startswith("40 training and 40 test rows") for one in findings)
     refused = CliRunner().invoke(app, ["bench", "footprint", "--sets", "Census", *options])
     assert refused.exit_code != 0
     assert "census.npz" in refused.stderr

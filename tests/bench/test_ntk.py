@@ -72,13 +72,15 @@ def test_errors_fall_with_the_width_and_gradients_err_most(digits):
     assert mean("features", 1024) < 0.5 * mean("layers", 1024)
 
 
-def test_rows_have_norm_one_and_may_be_centred(digits):
+def test_rows_have_norm_one(digits):
     X = np.vstack([digits.X, np.zeros(64)])
-    plain, centred = datasets.unit_rows(X, False), datasets.unit_rows(X, True)
-    np.testing.assert_allclose(np.linalg.norm(plain, axis=1), [1.0] * len(digits.X) + [0.0], rtol=1e-6)
-    np.testing.assert_allclose(np.linalg.norm(centred, axis=1), 1.0, rtol=1e-6)
-    assert np.linalg.norm(centred.mean(axis=0)) < 0.2
-    assert np.linalg.norm(plain.mean(axis=0)) > 0.7
+    np.testing.assert_allclose(np.linalg.norm(datasets.unit_rows(X), axis=1), [1.0] * len(digits.X) + [0.0], rtol=1e-6)
+
+
+def test_gaussian_rows_keep_their_norms():
+    rows = activations.read("gaussian", None, 300)
+    assert rows.shape == (300, activations.COLUMNS)
+    assert np.linalg.norm(rows, axis=1).mean() == pytest.approx(activations.COLUMNS**0.5, rel=0.02)
 
 
 def test_more_features_are_better_conditioned(digits):
@@ -244,6 +246,16 @@ def test_folds_of_the_papers_sets_are_consecutive():
     assert np.mean(apart) > 10 * np.mean(mixed)
 
 
+def test_a_network_alone_is_tuned_over_its_widths_and_has_no_share_of_the_best(collection):
+    asked = {"methods": ["network"], "widths": [4, 8], "depths": [1], "quiet": True}
+    found = classification.report(BenchOptions("ntk-uci-classification", data=collection, **asked), Stages())
+    assert set(found.measurements["choice"]) <= {"depth 1, width 4", "depth 1, width 8"}
+    [one] = found.findings
+    assert (one.place, one.quantity, one.published) == ("Table 1, ReLU network", "accuracy (%)", "81.10 ± 3.11")
+    assert one.size.endswith(", widths 4, 8")
+    assert one.published_size.endswith(", widths 64, 128, 256, 512, 1024, 2048")
+
+
 def test_large_sets_are_passed_over_or_asked_for(tmp_path):
     rng = np.random.default_rng(0)
     table = np.column_stack([rng.standard_normal(60), rng.standard_normal((60, 3))])
@@ -296,8 +308,8 @@ def test_embeddings_are_read(tmp_path):
     options = BenchOptions("ntk-low-shot", data=tmp_path, repeats=2, widths=[64], methods=["linear", "features"])
     found = low_shot.report(options, Stages())
     assert [(one.place, one.published) for one in found.findings] == [
-        ("Appendix D, Table 3, CUB-200, linear", "37.92"),
-        ("Appendix D, Table 3, CUB-200, features", "-"),
+        ("Table 3, CUB-200, linear", "37.92"),
+        ("Table 3, CUB-200, features", "-"),
     ]
     with pytest.raises(DataError, match="no set VOC07"):
         low_shot.load_embeddings(tmp_path, ["VOC07"], 0)
@@ -305,8 +317,10 @@ def test_embeddings_are_read(tmp_path):
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "leaky-relu", "sin"])
 def test_kernels_are_those_of_wide_networks(activation, digits):
-    options = {"depths": (1, 2), "n_rows": 100, "widths": (1024,)}
-    found = rows(activations.run("digits", digits.X, [activation], activations.METHODS, **options))
+    options = {"depths": (1, 2), "widths": (1024,)}
+    X = activations.read("digits", None, 100)
+    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1.0, rtol=1e-6)
+    found = rows(activations.run("digits", X, [activation], activations.METHODS, **options))
     assert [(one.depth, one.method) for one in found] == [(L, m) for L in (1, 2) for m in activations.METHODS]
     for one in found:
         # Means of 20 networks of width 1,024 err by about (some depth / 20,480)^(1/2), maps by a hundredth.

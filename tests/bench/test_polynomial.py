@@ -31,7 +31,7 @@ def made_up(method: str, error: float, seconds: float, *, seed: int = 0, width: 
 @pytest.mark.parametrize("coef0", [0, 1])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_estimates_the_kernel_of_its_row(method, coef0, digits):
-    rows = unit_rows(digits.X[:100], False)
+    rows = unit_rows(digits.X[:100])
     exact = Polynomial(2, gamma=1.0, coef0=coef0)(rows)
     # The mean of independent draws: an estimate of another kernel, say without the constant, keeps an error above 0.4.
     estimate = np.zeros_like(exact)

@@ -269,13 +269,22 @@ def test_no_error_at_all_counts_as_half_a_row():
     assert summary.beside("phimap").loc["hgb", "wins"] == 1
 
 
+def test_the_median_stands_beside_the_geometric_mean():
+    """One table with a tiny error moves the geometric mean alone."""
+    found = many(np.array([[0.0001, 0.1], [0.098, 0.1], [0.104, 0.1], [0.12, 0.1], [0.09, 0.1]]), ("phimap", "hgb"))
+    one = Summary(found).beside("phimap").loc["hgb"]
+    assert one["median"] == pytest.approx(0.98)
+    assert one["ratio"] < 0.3
+    assert one["near"] == 2
+
+
 def test_tables_name_what_is_missing():
     found = [made_up("x", "phimap", 0.1, memory=None), made_up("x", "hgb", 0.2), made_up("y", "hgb", 0.2)]
     errors, seconds, together, beside = tables_of("regression", Summary(found))
     assert list(errors.lines) == [("x", "100", "3", "0.1000", "0.2000"), ("y", "100", "3", "-", "0.2000")]
     assert seconds.lines[1] == ("y", "100", "3", "-", "1.0")
     assert together.lines[0] == ("phimap", "1", "1", "-", "-", "0.500", "1.0", "-")
-    assert list(beside.lines) == [("hgb", "1", "1", "0", "0.500", "0.50 x", "1.00")]
+    assert list(beside.lines) == [("hgb", "1", "1", "0", "0.500", "0.500", "0", "0.50 x", "1.00")]
 
 
 def many(errors: np.ndarray, names: tuple[str, ...], task: str = "regression") -> list[dict[str, Any]]:
@@ -327,7 +336,7 @@ def test_the_page_shows_methods_of_fewer_splits(page):
 
 def test_the_front_page_takes_the_overview_between_its_marks(page, tmp_path, monkeypatch):
     text = page.overview(many(np.array([[0.1, 0.2], [0.4, 0.2], [0.1, 0.2]]), ("phimap", "hgb")))
-    assert "| regression | hgb | 2 of 3 | 1 | 0.794 | 2.00 (regression 1) | 1.00 |" in text
+    assert "| regression | hgb | 2 of 3 | 1 | 0.794 | 0.500 | 0 | 2.00 (regression 1) | 1.00 |" in text
     path = tmp_path / "README.md"
     path.write_text("before\n<!-- tables -->\nold\n<!-- end of tables -->\nafter\n")
     for _ in range(2):

@@ -115,8 +115,8 @@ def test_fit_refuses(phimap, tmp_path, write, options, words):
 
 def test_fit_refuses_files_that_are_none(phimap, tmp_path):
     assert_refused(phimap("fit", tmp_path / "none.csv", "--target", "y"), "none.csv", "no such file")
-    (tmp_path / "data.xlsx").write_text("1,2\n")
-    assert_refused(phimap("fit", tmp_path / "data.xlsx", "--target", "y"), "data.xlsx", ".csv")
+    (tmp_path / "data.ods").write_text("1,2\n")
+    assert_refused(phimap("fit", tmp_path / "data.ods", "--target", "y"), "data.ods", ".csv")
     (tmp_path / "data.csv").write_text(GOOD)
     assert_refused(phimap("fit", tmp_path / "data.csv"), "--target")
     (tmp_path / "text.csv").write_text("a,y\n1,warm\n2,cold\n")

@@ -37,7 +37,7 @@ def test_table_and_page(phimap, tables, tmp_path):
     tags.feed(page)
     assert tags.open == []
     assert tags.links == [link for link in tags.links if link.startswith("#")]
-    assert 'aria-label="Error against seconds of the fit: gaussian, linear.' in page
+    assert 'aria-label="Error against processor seconds of the fit: gaussian, linear.' in page
     assert "gaussian errs least" in page
     assert str(tables) not in page
 

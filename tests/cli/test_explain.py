@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +71,9 @@ def test_classes_have_columns_of_their_own(phimap, tmp_path):
     frame.to_csv(data, index=False)
     out = tmp_path / "values.parquet"
     done = phimap("explain", model, data, "-o", out, "--rows", "10", "--report", tmp_path / "page.html")
-    assert done.stderr == ""
+    assert "exact values: " in done.stderr
+    again = phimap("explain", model, data, "-o", out, "--rows", "10", "--quiet")
+    assert again.stderr == ""
     found = pd.read_parquet(out)
     assert {"a:x", "b:z", "output:y", "base value:z"} <= set(found.columns)
     assert len(found) == 10
@@ -79,4 +83,28 @@ def test_refusals(phimap, mixed, tmp_path):
     model, data, _ = mixed
     assert_refused(phimap("explain", model, data, "-o", tmp_path / "a.txt"), "must end in .parquet or .csv")
     out = tmp_path / "a.csv"
-    assert_refused(phimap("explain", model, data, "-o", out, "--row", "900"), "--row must be one of")
+    assert_refused(phimap("explain", model, data, "-o", out, "--row", "900"), "--row must be the number")
+
+
+# The extra of the command does not install pandas.
+WITHOUT_PANDAS = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pandas":
+            raise ModuleNotFoundError("No module named 'pandas'", name="pandas")
+
+sys.meta_path.insert(0, Missing())
+from phimap.cli import main
+main()
+"""
+
+
+def test_the_command_needs_no_pandas(mixed, tmp_path):
+    model, data, _ = mixed
+    outputs = ("--output", tmp_path / "values.parquet", "--report", tmp_path / "page.html", "--background", "10")
+    words = [str(word) for word in ("explain", model, data, *outputs)]
+    done = subprocess.run([sys.executable, "-c", WITHOUT_PANDAS, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert {"town", "day"} <= set(pd.read_parquet(tmp_path / "values.parquet").columns)

@@ -118,7 +118,7 @@ def test_deep_kernels_take_a_depth(phimap, tables, tmp_path, kernel):
     arguments = ("--kernel", kernel, "--depth", "2", "--model", model, "--features", "64", "-q")
     result = phimap("fit", tables / "numbers.csv", "--target", "y", *arguments)
     assert result.exit_code == 0, result.stderr
-    assert "depth = 2" in phimap("info", model).stdout
+    assert "depth=2" in phimap("info", model).stdout
 
 
 def test_a_batch_may_be_held_out_whole(phimap, tmp_path):
@@ -185,7 +185,7 @@ def test_split_rows_partition_the_table(tables, batch, held_out):
     table = open_table(tables / "numbers.csv", "y")
     X, y = next(table.batches(600))
     wanted = holdout_mask(0, 600, 0.3, 5) == held_out
-    rows = SplitRows(table, 0.3, 5, batch, held_out)
+    rows = SplitRows(table, 0.3, 5, False, batch, held_out)
     parts = list(rows)
     assert [len(part) for part, _ in parts[:-1]] == [batch] * (len(parts) - 1)
     assert np.array_equal(np.concatenate([part for part, _ in parts]), X[wanted])

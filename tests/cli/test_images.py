@@ -68,7 +68,7 @@ def test_the_shape_of_the_network_is_chosen_by_options(phimap, bars, tmp_path):
     kernel = pm.load(model).kernel_
     assert (kernel.depth, kernel.filter_size, kernel.pooling, kernel.image_shape) == (3, 5, "flatten", (7, 6, 1))
     text = phimap("info", model).stdout
-    for fact in ("7 x 6 x 1", "across, down", "filter_size = 5"):
+    for fact in ("7 x 6 x 1", "across, down", "filter_size=5"):
         assert fact in text
     assert "images of 7 x 6 x 1" in report.read_text()
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, precision_score, recall_score, roc_auc_score
@@ -56,10 +58,31 @@ def test_json_is_one_object_with_the_values_of_the_lines(phimap, tables, name, t
 
 def test_what_is_not_defined_is_null(phimap, tmp_path):
     held_out = holdout_mask(0, 60, 0.1)
-    rows = "\n".join(f"{i},{1.5 if held_out[i] else i / 7}" for i in range(60))
+    rows = "\n".join(f"{i},{1.5 if held_out[i] else (i + 0.5) / 7}" for i in range(60))
     (tmp_path / "data.csv").write_text("a,y\n" + rows)
     found = json.loads(phimap("fit", tmp_path / "data.csv", "--target", "y", "--json", *SMALL).stdout)
     assert found["R2"] is None
+
+
+def test_three_rows_say_why_there_is_no_score(phimap, tmp_path):
+    (tmp_path / "data.csv").write_text("a,y\n1,2.5\n2,3.5\n3,5.5\n")
+    result = phimap("fit", tmp_path / "data.csv", "--target", "y", *SMALL)
+    assert result.exit_code == 0
+    assert "no row was held out of 3, so there is no score. Give more rows" in result.stderr
+    assert "no row was held out" not in phimap("fit", tmp_path / "data.csv", "--target", "y", "--holdout", "0").stderr
+    seed = next(seed for seed in range(99) if holdout_mask(0, 3, 0.3, seed).sum() == 1)
+    one = phimap("fit", tmp_path / "data.csv", "--target", "y", "--holdout", "0.3", "--seed", str(seed), *SMALL)
+    assert "one row was held out of 3, so R2 is not defined" in one.stderr
+
+
+def test_rare_classes_are_held_out_in_proportion_and_named(phimap, tmp_path):
+    """Twenty positives among 2,020 rows: two are held out, and the score says that these are few."""
+    rows = [f"{i % 97},{'yes' if i % 101 == 7 else 'no'}" for i in range(2020)]
+    (tmp_path / "data.csv").write_text("a,y\n" + "\n".join(rows))
+    result = phimap("fit", tmp_path / "data.csv", "--target", "y", *SMALL)
+    assert "the score says little about classes with fewer than 5 rows: 'yes' (2)" in result.stderr
+    assert "rarer_class yes" in result.stdout
+    assert "rows_held_out 202\n" in result.stdout
 
 
 def test_predict_tells_its_score_as_json(phimap, tables, fitted, tmp_path):
@@ -128,9 +151,12 @@ def test_intervals_hold_their_share_and_surround_the_prediction(phimap, tables, 
     words = ("predict", fitted / "numbers.phimap", tables / "numbers.csv", "--std", "--interval", "0.9")
     found = {name: np.array(values, dtype=float) for name, values in columns(phimap(*words).stdout).items()}
     assert list(found) == ["prediction", "std", "lower", "upper"]
-    # 1.645 is the quantile of the normal distribution that leaves 5 % on each side.
-    np.testing.assert_allclose(found["upper"] - found["prediction"], 1.6449 * found["std"], rtol=1e-3)
-    np.testing.assert_allclose(found["prediction"] - found["lower"], 1.6449 * found["std"], rtol=1e-3)
+    # The bounds are those of the library, not 1.645 standard deviations.
+    model = pm.load(fitted / "numbers.phimap")
+    X = np.loadtxt(tables / "numbers.csv", delimiter=",", skiprows=1)[:, :3].astype(np.float32)
+    bounds = model.predict_interval(pd.DataFrame(X, columns=model.feature_names_in_), 0.9)
+    np.testing.assert_allclose(np.stack([found["lower"], found["upper"]], axis=1), bounds, rtol=1e-4)
+    np.testing.assert_allclose(found["upper"] - found["prediction"], found["prediction"] - found["lower"], rtol=1e-3)
     truth = np.loadtxt(tables / "numbers.csv", delimiter=",", skiprows=1)[:, 3]
     assert 0.85 < ((found["lower"] <= truth) & (truth <= found["upper"])).mean() < 0.97
 
@@ -148,10 +174,17 @@ def test_what_a_model_cannot_tell_is_refused(phimap, tables, fitted, name, words
     assert_refused(phimap("predict", fitted / f"{name}.phimap", tables / f"{name}.csv", *words), *told)
 
 
-def test_intervals_need_the_sums(phimap, tables, tmp_path):
+def test_standard_deviations_need_the_sums_and_intervals_do_not(phimap, tables, tmp_path):
     file = tmp_path / "m.phimap"
     assert phimap("fit", tables / "numbers.csv", "--target", "y", "--model", file, *SMALL).exit_code == 0
     assert_refused(phimap("predict", file, tables / "numbers.csv", "--std"), "--std", "--statistics")
+    found = columns(phimap("predict", file, tables / "numbers.csv", "--interval", "0.8").stdout)
+    assert list(found) == ["prediction", "lower", "upper"]
+    model = pm.load(file)
+    model._fitted = replace(model._fitted, conformal=None)
+    pm.save(model, file)
+    refused = phimap("predict", file, tables / "numbers.csv", "--interval", "0.8")
+    assert_refused(refused, "--interval", "Fit it again")
 
 
 @pytest.mark.parametrize("option", ["--model", "--report"])

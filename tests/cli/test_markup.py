@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.cli.test_fit import SMALL
@@ -45,3 +47,24 @@ def test_errors_name_columns_as_they_are(phimap, table):
     assert told.exit_code == 2
     assert "[/z]" in told.stderr
     assert all(name in told.stderr for name in NAMES)
+
+
+def test_terminals_do_not_obey_names_and_labels(phimap, tmp_path):
+    """Names and labels came through as they are, with the characters that set a terminal's title or clear it."""
+    evil = "\x1b]0;owned\x07\x1b[2J"
+    rows = [f"{i % 13},{i % 7},{(f'a{evil}', 'b')[i % 13 > 6]}" for i in range(300)]
+    (tmp_path / "t.csv").write_text("\n".join([f"a,b{evil},kind{evil}", *rows]) + "\n")
+    model, target = tmp_path / "m", f"kind{evil}"
+    loud = [word for word in SMALL if word != "--quiet"]
+    shown = {
+        "fit": phimap("fit", tmp_path / "t.csv", "--target", target, "--model", model, *loud),
+        "fit --json": phimap("fit", tmp_path / "t.csv", "--target", target, "--json", *SMALL),
+        "info": phimap("info", model),
+        "info --json": phimap("info", model, "--json"),
+        "compare": phimap("compare", tmp_path / "t.csv", "--target", target, "--models", "linear", "--splits", "2"),
+        "error": phimap("fit", tmp_path / "t.csv", "--target", f"c{evil}", *SMALL),
+    }
+    obeyed = [command for command, found in shown.items() if {"\x1b", "\x07"} & set(found.stdout + found.stderr)]
+    assert obeyed == []
+    assert "a\\u001b]0;owned" in shown["info"].stdout
+    assert f"a{evil}" in json.loads(shown["info --json"].stdout)["classes"]

@@ -47,13 +47,15 @@ def test_classes_that_the_model_has_not_seen_are_told(phimap, model, labelled, t
 
 
 def test_held_out_classes_without_training_rows_are_told(phimap, labelled, tmp_path):
-    held_out = np.flatnonzero(pm.io.holdout_mask(0, 600, 0.1))
     kind = labelled["kind"].to_numpy(dtype=object)
-    kind[held_out[:2]] = "rare"
+    kind[:30] = [f"rare {k}" for k in range(30)]
+    held_out = pm.io.ProportionalHoldout(0.1).mask(kind)
+    (first, *_), n_unseen = np.flatnonzero(held_out), int(held_out[:30].sum())
+    assert n_unseen > 0
     labelled.assign(kind=kind).to_csv(tmp_path / "data.csv", index=False)
     result = phimap("fit", tmp_path / "data.csv", "--target", "kind", *SMALL)
-    assert f"held out, 2 of {held_out.size} rows have a class" in result.stderr
-    assert "'rare' (2)" in result.stderr
+    assert f"held out, {n_unseen} of {held_out.sum()} rows have a class" in result.stderr
+    assert f"'rare {first}' (1)" in result.stderr
 
 
 def test_models_of_data_frames_serve_files(phimap, model, labelled, tables, tmp_path):
@@ -114,3 +116,34 @@ def test_far_rows_of_all_batches_are_told_at_once(phimap, labelled, tmp_path, mo
     assert len(lines) == 1
     assert lines[0].startswith(f"warning: {data}: 10 % of the rows (60 of 600) lie far outside of the training rows")
     assert "with 1e+06 in column 'a'" in lines[0]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_formulas_are_escaped_on_request(phimap, tmp_path, ending):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.standard_normal(90), "b": rng.standard_normal(90)})
+    y = np.array(["=cmd|'x'!A1", "-1", "@sum"], dtype=object)[np.arange(90) % 3]
+    pm.save(learned(pm.KernelClassifier, X, y), tmp_path / "m")
+    X.assign(key=["+1+2", "-3.5e2", "plain", *["\tx"] * 87]).to_csv(tmp_path / "new.csv", index=False)
+    command = ("predict", tmp_path / "m", tmp_path / "new.csv", "--id", "key", "--probabilities", "-o")
+    read = pd.read_csv if ending == "csv" else pd.read_parquet
+    found = []
+    for options in ((), ("--escape-formulas",)):
+        out = tmp_path / f"{len(options)}.{ending}"
+        assert phimap(*command, out, *options).exit_code == 0
+        found.append(read(out, dtype=str) if ending == "csv" else read(out).astype(str))
+    plain, escaped = found
+    assert set(plain["prediction"]) == {"=cmd|'x'!A1", "-1", "@sum"}
+    escapes = {"=cmd|'x'!A1": "'=cmd|'x'!A1", "@sum": "'@sum"}
+    assert escaped["prediction"].tolist() == plain["prediction"].replace(escapes).tolist()
+    assert escaped["key"].tolist()[:3] == ["'+1+2", "-3.5e2", "plain"]
+    assert escaped.columns.tolist() == plain.columns.tolist()
+
+
+def test_workers_change_no_bit(phimap, model, tables, tmp_path):
+    found = []
+    for option, count in (("--workers", 1), ("--workers", 3), ("--n-jobs", 2)):
+        phimap("predict", model, tables / "labels.csv", option, count, "-o", tmp_path / "p.csv", "--force")
+        found.append((tmp_path / "p.csv").read_bytes())
+    assert len(set(found)) == 1
+    assert_refused(phimap("predict", model, tables / "labels.csv", "--workers", 0), "--n-jobs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -51,8 +52,16 @@ def report_of(phimap, tmp_path, data, target, *options) -> str:
 @pytest.mark.parametrize(
     ("data", "target", "alts"),
     [
-        ("numbers.csv", "y", ["Predicted y against true y", "Histogram of residuals"]),
-        ("labels.csv", "kind", ["Confusion matrix of 3 classes", "Share of each class"]),
+        (
+            "numbers.csv",
+            "y",
+            ["Predicted y against true y", "Histogram of residuals", "Band of y", "The share of true"],
+        ),
+        (
+            "labels.csv",
+            "kind",
+            ["Confusion matrix of 3 classes", "Share of each class", "The share of the predictions that are right"],
+        ),
     ],
 )
 def test_page_is_whole_and_stands_alone(phimap, tables, tmp_path, data, target, alts):
@@ -73,6 +82,14 @@ def test_page_is_whole_and_stands_alone(phimap, tables, tmp_path, data, target, 
     # Files are named without their folders.
     assert str(tables) not in page
     assert data in page
+
+
+def test_two_classes_have_a_curve_of_precision(phimap, tmp_path, rng):
+    rows = "\n".join(f"{a:.3f},{'rare' if a > 0.8 else 'common'}" for a in rng.standard_normal(300))
+    (tmp_path / "data.csv").write_text("a,kind\n" + rows)
+    page = report_of(phimap, tmp_path, tmp_path / "data.csv", "kind", "--holdout", "0.3")
+    assert "Precision against recall of rare" in page
+    assert "The share of rare against the probability of rare" in page
 
 
 def test_the_command_keeps_all_but_folders(phimap, tables, tmp_path, monkeypatch, rng):
@@ -101,9 +118,17 @@ def test_dollar_signs_enclose_no_formulas(phimap, tmp_path, rng):
     assert ">$x^{$</text>" in page
 
 
+def test_the_error_of_the_mean_is_one_number(phimap, tables, tmp_path):
+    """That of the held-out rows, in the sentence and in the tile; the deviation of the training rows is another."""
+    page = report_of(phimap, tmp_path, tables / "numbers.csv", "y")
+    by_mean = re.search(r"always predicting the mean would err by ([\d.]+)", " ".join(page.split()))
+    tile = re.search(r"<dt>Baseline</dt><dd>([\d.]+)</dd>", page)
+    assert by_mean[1].rstrip(".") == tile[1]
+
+
 def test_equal_held_out_values_have_no_variance_to_explain(phimap, tmp_path):
     held_out = pm.io.holdout_mask(0, 60, 0.1)
-    rows = "\n".join(f"{i},{1.5 if held_out[i] else i / 7}" for i in range(60))
+    rows = "\n".join(f"{i},{1.5 if held_out[i] else (i + 0.5) / 7}" for i in range(60))
     (tmp_path / "data.csv").write_text("a,y\n" + rows)
     page = report_of(phimap, tmp_path, tmp_path / "data.csv", "y")
     assert "which all have the same y" in page
@@ -111,8 +136,7 @@ def test_equal_held_out_values_have_no_variance_to_explain(phimap, tmp_path):
 
 
 def test_unseen_classes_are_told(phimap, tmp_path):
-    held_out = pm.io.holdout_mask(0, 60, 0.3)
-    rows = "\n".join(f"{i % 7},{'rare' if held_out[i] and i % 5 == 0 else i % 2}" for i in range(60))
+    rows = "\n".join(f"{i % 7},{f'rare {i}' if i % 5 == 0 else i % 2}" for i in range(60))
     (tmp_path / "data.csv").write_text("a,y\n" + rows)
     page = report_of(phimap, tmp_path, tmp_path / "data.csv", "y", "--holdout", "0.3")
     assert "rows have a class that the model was not trained on" in page

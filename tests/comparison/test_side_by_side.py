@@ -14,14 +14,16 @@ from scipy.spatial.distance import pdist
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import phimap as pm
 from phimap.comparison.methods import METHODS, Method
+from phimap.comparison.side_by_side import _folds
 from phimap.comparison.size import model_bytes
+from phimap.config import thread_count
 from tests.support.learners import FIXED
 
 
@@ -71,7 +73,7 @@ def test_the_table_is_that_of_the_same_models_run_by_hand(labels):
     names = ["linear", "neighbours", "hgb", "phimap", "gaussian", "ntk", "nystroem"]
     found = pm.compare(X, y, models=names, splits=2, n_components=64, random_state=3)
     assert {one.name for one in found.results} == set(names)
-    parts = list(KFold(5, shuffle=True, random_state=3).split(X))[:2]
+    parts = list((StratifiedKFold if labels else KFold)(5, shuffle=True, random_state=3).split(X, y))[:2]
     for one in found.results:
         for k, (train, test) in enumerate(parts):
             predicted = fitted_by_hand(one.name, labels, 3 + k, X[train], y[train]).predict(X[test])
@@ -122,8 +124,55 @@ def test_all_methods_see_the_same_rows():
     known = {"a": made(0.0), "b": made(1.0)}
     found = pm.compare(X, y, splits=2, most_rows=60, known=known)
     assert (found.n_rows, found.n_all) == (60, 100)
-    assert len(Noted.seen) == 4
-    assert Noted.seen[:2] == Noted.seen[2:]
+    # Two splits, and the fit with one thread.
+    assert len(Noted.seen) == 6
+    assert Noted.seen[:3] == Noted.seen[3:]
+    assert Noted.seen[0] == Noted.seen[2]
+
+
+def test_classes_are_tested_in_proportion_and_rare_ones_are_named():
+    """Nine positives in 300 rows: every fifth of the rows has one or two. Mutant: parts that ignore the classes."""
+    X, y = np.arange(300.0)[:, None], np.array(["no"] * 291 + ["yes"] * 9)
+    y[0] = "odd"
+    codes = np.unique(y, return_inverse=True)[1]
+
+    def positives(folds):
+        return [int((y[test] == "yes").sum()) for _, test in folds]
+
+    assert sorted(positives(_folds("classification", codes, None, 5, 0, last=False))) == [1, 2, 2, 2, 2]
+    assert 0 in positives(KFold(5, shuffle=True, random_state=0).split(X))
+    known = {"line": Method(lambda task, width, seed: LogisticRegression(max_iter=1000), "a line")}
+    found = pm.compare(X / 300, y, splits=2, known=known)
+    assert found.rare_classes == {"odd": 1}
+    assert "The errors say little about classes with few rows: 'odd' (1)." in found.verdict()
+    assert pm.compare(X, X[:, 0], splits=1, models=["linear"]).rare_classes == {}
+
+
+class Threaded(BaseEstimator):
+    """Notes how many threads it may use in each fit."""
+
+    limits: list[tuple[int | None, int]] = []
+
+    def __init__(self, n_jobs: int | None = None):
+        self.n_jobs = n_jobs
+
+    def fit(self, X, y):
+        self.limits.append((self.n_jobs, thread_count()))
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+def test_processor_seconds_are_those_of_one_thread():
+    Threaded.limits.clear()
+    X, y = problem(60, labels=False)
+    with pm.config(n_jobs=3):
+        found = pm.compare(X, y, splits=1, known={"a": Method(lambda task, width, seed: Threaded(), "threads")})
+    # A small fit before, the measured fit, and the fit with one thread.
+    assert Threaded.limits == [(None, 3), (None, 3), (1, 1)]
+    assert found.table()[0][3] == "CPU s"
+    assert found.to_dict()["models"][0]["processor_seconds"] >= 0
 
 
 def test_the_better_method_is_named_whoever_it_is():
@@ -255,3 +304,26 @@ def test_lightgbm_gets_categories_of_its_own_kind(labels):
     fit = METHODS["lightgbm"].make_for_frames("regression", None, 0).fit(frame, np.arange(300.0))
     new, none = frame.iloc[:3].assign(kind="new"), frame.iloc[:3].assign(kind=None)
     np.testing.assert_array_equal(fit.predict(new), fit.predict(none))
+
+
+@pytest.mark.parametrize("labels", [False, True], ids=["numbers", "labels"])
+def test_catboost_gets_categories_of_its_own_kind(labels):
+    catboost = pytest.importorskip("catboost")
+    rng = np.random.default_rng(0)
+    kind = rng.choice([*"abcdefgh"], 300).astype(object)
+    y = np.isin(kind, ["a", "c", "f"]) + 0.1 * rng.standard_normal(300)
+    kind[rng.random(300) < 0.05] = None
+    frame = pd.DataFrame({"kind": kind, "size": np.where(rng.random(300) < 0.1, np.nan, rng.uniform(size=300))})
+    y = np.select([y > 0.8, y > 0.1], ["yes", "perhaps"], "no") if labels else y
+    found = pm.compare(frame, y, models=["catboost"], splits=1)
+    folds = (StratifiedKFold if labels else KFold)(5, shuffle=True, random_state=0)
+    train, test = next(folds.split(frame, y))
+    model = catboost.CatBoostClassifier if labels else catboost.CatBoostRegressor
+    native = frame.assign(kind=frame["kind"].fillna(""))
+    fit = model(random_seed=0, verbose=False, allow_writing_files=False)
+    fit.fit(native.iloc[train], y[train], cat_features=["kind"])
+    predicted = np.ravel(fit.predict(native.iloc[test]))
+    error = np.mean(predicted != y[test]) if labels else np.sqrt(np.mean((predicted - y[test]) ** 2))
+    assert found.left_out == {}
+    assert found.results[0].error == pytest.approx(error, rel=1e-6)
+    assert found.results[0].size > 10_000

@@ -3,100 +3,21 @@
 from __future__ import annotations
 
 from itertools import combinations
-from math import factorial
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import Ridge
 
 import phimap as pm
 from phimap.explain import shapley
 from phimap.explain.forms import base
-from phimap.kernels import Additive, Cauchy, Gaussian, Laplacian, Matern
+from phimap.kernels import Additive, Gaussian, Matern
+from tests.explain.models import MAPS, brute_force, brute_force_pairs, data, fitted, function_of
+from tests.fuzz.samples import averaged
 
 #: Largest difference from brute force, in units of the range of the outputs.
 TOLERANCE = 1e-8
-
-
-def brute_force(function, rows, background, groups):
-    """Shapley values (n, p, t) by the definition: mean marginal contributions over all subsets of players."""
-    p, n = len(groups), len(rows)
-    masks = (np.arange(2**p)[:, None] >> np.arange(p)) & 1 == 1
-    owners = np.zeros(rows.shape[1], int)
-    for player, columns in enumerate(groups):
-        owners[columns] = player
-    values = []
-    for row in rows:
-        mixed = np.where(masks[:, None, owners], row, background[None])
-        outputs = function(mixed.reshape(-1, rows.shape[1])).reshape(2**p, len(background), -1)
-        values.append(outputs.mean(axis=1))
-    sizes = masks.sum(axis=1)
-    found = np.zeros((n, p, values[0].shape[1]))
-    for j in range(p):
-        without = np.flatnonzero(~masks[:, j])
-        weights = np.array([factorial(s) * factorial(p - s - 1) / factorial(p) for s in sizes[without]])
-        for i in range(n):
-            found[i, j] = weights @ (values[i][without | (1 << j)] - values[i][without])
-    return found
-
-
-def brute_force_pairs(function, row, background, j, k):
-    """The Shapley interaction index (t,) of a pair of columns, by the definition."""
-    p = row.size
-    others = [one for one in range(p) if one not in (j, k)]
-    total = 0.0
-    for size in range(len(others) + 1):
-        weight = factorial(size) * factorial(p - size - 2) / factorial(p - 1)
-        for subset in combinations(others, size):
-            means = []
-            for extra in ((j, k), (j,), (k,), ()):
-                mixed = background.copy()
-                mixed[:, list(subset) + list(extra)] = row[list(subset) + list(extra)]
-                means.append(function(mixed).reshape(len(background), -1).mean(axis=0))
-            total = total + weight * (means[0] - means[1] - means[2] + means[3])
-    return total
-
-
-def data(d, n=120, seed=0, targets=1):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d))
-    y = np.stack([np.sin(X[:, 0] + t) + X[:, 1] * X[:, 2 % d] + 0.3 * X.sum(axis=1) for t in range(targets)], axis=1)
-    return X, y[:, 0] if targets == 1 else y
-
-
-def landmarks(kernel):
-    return pm.NystroemFeatures(kernel, 40, random_state=0)
-
-
-MAPS = {
-    "gaussian landmarks": lambda: landmarks(Gaussian(2.0)),
-    "laplacian landmarks": lambda: landmarks(Laplacian(5.0)),
-    "cauchy landmarks": lambda: landmarks(Cauchy(3.0)),
-    "matern 3/2 landmarks": lambda: landmarks(Matern(1.5, 3.0)),
-    "matern 1/2 landmarks": lambda: landmarks(Matern(0.5, 3.0)),
-    "additive 1 landmarks": lambda: landmarks(Additive(Matern(1.5, 2.0), 1)),
-    "additive 2 landmarks": lambda: landmarks(Additive(Gaussian(2.0), 2)),
-    "additive 3 landmarks": lambda: landmarks(Additive(Laplacian(4.0), 3)),
-    "sum landmarks": lambda: landmarks(Gaussian(2.0) + 0.5 * Laplacian(5.0) + Additive(Gaussian(1.0), 2)),
-    "product landmarks": lambda: landmarks(Gaussian(3.0) * Cauchy(4.0)),
-    "gaussian phases": lambda: pm.FourierFeatures(Gaussian(2.0), 63, random_state=0),
-    "matern offset": lambda: pm.FourierFeatures(Matern(1.5, 2.0), 64, pairing="offset", random_state=0),
-    "additive phases": lambda: pm.FourierFeatures(Additive(Gaussian(1.0), 2), 64, random_state=0),
-    "normalised phases": lambda: pm.FourierFeatures(Laplacian(3.0), 64, normalize_output=True, random_state=0),
-    "structured phases": lambda: pm.FourierFeatures(Gaussian(2.0), 64, projection="sorf", random_state=0),
-    "sum phases": lambda: pm.SumFeatures(Gaussian(2.0) + 0.5 * Laplacian(5.0), 64, random_state=0),
-    "compressed phases": lambda: pm.CompressedFeatures(pm.FourierFeatures(Gaussian(2.0), 128), 32, random_state=0),
-}
-
-
-def fitted(name, X, y, **named):
-    named = {"metric": None, "corrections": None, "alpha": 1e-3, **named}
-    return pm.KernelRegressor(MAPS[name](), random_state=0, **named).fit(X, y)
-
-
-def function_of(model):
-    """Outputs in float64, without the shrinking of far rows, which random mixtures of training rows never meet."""
-    return lambda rows: np.asarray(model.predict(rows), dtype=np.float64).reshape(len(rows), -1)
 
 
 def check(found, wanted, function, rows):
@@ -115,6 +36,56 @@ def test_every_form_equals_brute_force(name, d):
     assert found.exact
     assert found.standard_errors is None
     check(found, wanted, function_of(model), X)
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+@pytest.mark.parametrize("shift", [0.0, 1e9])
+def test_trees_of_numbers_equal_brute_force(targets, shift):
+    """A target far from zero has units of its own, which the trees share."""
+    X, y = data(5, targets=targets)
+    model = averaged(fitted("gaussian phases", X, y + shift), X, y + shift)
+    rows, background, columns = X[:3], X[50:57], [np.array([j]) for j in range(5)]
+    found = pm.explain.shapley_values(model, rows, background)
+
+    def function(mixed):
+        return function_of(model)(mixed) - shift
+
+    wanted = brute_force(function, rows, background, columns)
+    assert found.exact
+    check(found, wanted, function, X) if not shift else np.testing.assert_allclose(
+        found.values.reshape(wanted.shape), wanted, atol=1e-6
+    )
+    np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, model.predict(rows), rtol=1e-9, atol=1e-9)
+    pairs = pm.explain.interactions(model, rows[:1], background)
+    wanted = brute_force_pairs(function, rows[0], background, 0, 3) / 2
+    np.testing.assert_allclose(pairs.values[0, 0, 3].ravel(), wanted.ravel(), atol=1e-6 if shift else 1e-10)
+
+
+def test_trees_of_labels_are_sampled():
+    X, y = data(3)
+    model = pm.KernelClassifier("gaussian", 32, metric=None, random_state=0).fit(X, y > 0)
+    model = averaged(model, X, y > 0)
+    found = pm.explain.shapley_values(model, X[:2], X[50:60])
+    wanted = brute_force(lambda rows: model.decision_function(rows)[:, None], X[:2], X[50:60], [[0], [1], [2]])
+    assert not found.exact
+    assert np.abs(found.values - wanted[..., 0]).max() < 6 * found.standard_errors.max() + 1e-12
+    np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, model.decision_function(X[:2]))
+
+
+def test_products_with_matern_kernels():
+    """One Matern kernel is a mixture of product kernels; two have too many summands, and are sampled."""
+    X, y = data(4)
+    for kernel, is_exact in (
+        (Additive(Gaussian(2.0), 2) * Matern(2.5, 5.0), True),
+        (Additive(Gaussian(2.0), 2) * Matern(2.5, 5.0) * Matern(1.5, 9.0), False),
+    ):
+        features = pm.NystroemFeatures(kernel, 40, random_state=0)
+        model = pm.KernelRegressor(features, metric=None, corrections=None, alpha=1e-3, random_state=0).fit(X, y)
+        found = pm.explain.shapley_values(model, X[:1], X[50:53])
+        wanted = brute_force(function_of(model), X[:1], X[50:53], [np.array([j]) for j in range(4)])
+        assert found.exact == is_exact
+        if is_exact:
+            check(found, wanted, function_of(model), X)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -186,16 +157,16 @@ def test_the_tests_reject_mutants(monkeypatch):
     phases = fitted("gaussian phases", X, y)
     wanted_phases = brute_force(function_of(phases), X[:2], X[50:57], [np.array([j]) for j in range(6)])
 
-    def too_few_nodes(degree):
-        return base.half_rule(degree - 2)
+    def too_few_nodes(n_others, **named):
+        return base.coalition_rule(n_others - 2, **named)
 
-    def shifted(degree):
-        nodes, weights = base.half_rule(degree)
+    def shifted(n_others, **named):
+        nodes, weights = base.coalition_rule(n_others, **named)
         return 0.99 * nodes, weights
 
     for mutant in (too_few_nodes, shifted):
         for module in ("products", "phases"):
-            monkeypatch.setattr(f"phimap.explain.forms.{module}.half_rule", mutant)
+            monkeypatch.setattr(f"phimap.explain.forms.{module}.coalition_rule", mutant)
         for one, right in ((model, wanted), (phases, wanted_phases)):
             found = pm.explain.shapley_values(one, X[:2], X[50:57])
             with pytest.raises(AssertionError):
@@ -337,13 +308,22 @@ def test_effects_find_the_interaction_and_add_up():
 
 
 @pytest.mark.parametrize(
-    "name", ["gaussian landmarks", "gaussian phases", "additive 2 landmarks", "additive 3 landmarks"]
+    "name",
+    [
+        "gaussian landmarks",
+        "gaussian phases",
+        "additive 2 landmarks",
+        "additive 3 landmarks",
+        "additive product landmarks",
+        "two additive landmarks",
+        "additive squared landmarks",
+    ],
 )
 def test_effects_equal_the_decomposition_over_all_levels(name):
     X, y = data(3)
     model = fitted(name, X, y)
     subject = shapley.subject_of(model, X)
-    levels, players = subject.scale(X[:4]), subject.players
+    levels, players = X[:4], subject.players
     chosen = np.array(np.meshgrid(*[np.arange(4)] * 3, indexing="ij")).reshape(3, -1).T
     parts = [form.effects(levels, players, chosen) for form in subject.forms]
     table = sum(part.sampled for part in parts)[:, 0].reshape(4, 4, 4)
@@ -357,12 +337,64 @@ def test_effects_equal_the_decomposition_over_all_levels(name):
     np.testing.assert_allclose(sum(part.second for part in parts)[0, 1, :, :, 0], second, atol=1e-9)
 
 
-def test_models_without_a_form_have_no_interactions():
-    X, y = data(4)
+@pytest.mark.parametrize("d", [4, 5])
+def test_sampled_interactions_agree_with_brute_force_within_their_standard_error(d):
+    X, y = data(d)
     model = pm.KernelRegressor("ntk", 64, metric=None, corrections=None, random_state=0).fit(X, y)
-    for function in (pm.explain.interactions, pm.explain.effects):
-        with pytest.raises(ValueError, match="sum of products"):
-            function(model, X)
+    function, pairs = function_of(model), list(combinations(range(d), 2))
+    rows, background, places = X[:2], X[50:80], (slice(None), *np.array(pairs).T)
+    found = [pm.explain.interactions(model, rows, background, random_state=seed) for seed in range(16)]
+    values = np.stack([one.values for one in found])
+    assert not found[0].exact
+    # Sixteen seeds give 15 degrees of freedom; the largest of 20 such statistics exceeds 6 once in 1,000 times.
+    error = values.std(axis=0, ddof=1)
+    claimed = np.sqrt(np.mean([np.square(one.standard_errors) for one in found], axis=0))
+    assert 0.8 < np.mean(error[places]) / np.mean(claimed[places]) < 1.25
+    halves = [[brute_force_pairs(function, row, background, j, k)[0] / 2 for j, k in pairs] for row in rows]
+    bias = np.abs(values.mean(axis=0)[places] - halves) / (error[places] / 4)
+    assert bias.max() < 6
+    mutant = np.abs(1.1 * values.mean(axis=0)[places] - halves) / (error[places] / 4)
+    assert mutant.max() > 6
+    columns = brute_force(function, rows, background, [np.array([j]) for j in range(d)])[..., 0]
+    sums = values.sum(axis=3)
+    assert (np.abs(sums.mean(axis=0) - columns) / (sums.std(axis=0, ddof=1) / 4)).max() < 6
+    for one in found:
+        total = one.values.sum(axis=(1, 2)) + one.base_values
+        np.testing.assert_allclose(total, model.predict(rows), atol=1e-6)
+        np.testing.assert_array_equal(one.values, one.values.transpose(0, 2, 1))
+
+
+def test_sampled_interactions_of_two_columns_have_no_error():
+    X, y = data(2)
+    model = pm.KernelRegressor("ntk", 64, metric=None, corrections=None, random_state=0).fit(X, y)
+    found = pm.explain.interactions(model, X[:2], X[50:])
+    wanted = [brute_force_pairs(function_of(model), row, X[50:], 0, 1)[0] / 2 for row in X[:2]]
+    np.testing.assert_allclose(found.values[:, 0, 1], wanted, rtol=0, atol=1e-9)
+    assert found.standard_errors.max() < 1e-9
+
+
+def test_parts_without_a_form_are_sampled_in_interactions():
+    X, y = data(4, n=300)
+    model = pm.KernelRegressor(MAPS["gaussian phases"](), metric=None, random_state=0).fit(X, y)
+    rows = X[:3].copy()
+    rows[0] = 100.0
+    found = pm.explain.interactions(model, rows, X[50:60])
+    values = pm.explain.shapley_values(model, rows, X[50:60])
+    assert not found.exact
+    with pytest.warns(pm.learn.OutsideWarning if hasattr(pm.learn, "OutsideWarning") else UserWarning):
+        predicted = model.predict(rows)
+    np.testing.assert_allclose(found.values.sum(axis=(1, 2)) + found.base_values, predicted, atol=1e-9)
+    assert values.base_values == found.base_values
+
+
+def test_one_column_of_any_estimator():
+    from sklearn.linear_model import LinearRegression
+
+    X, y = data(3)
+    model = LinearRegression().fit(X[:, :1], y)
+    for explain in (pm.explain.shapley_values, pm.explain.interactions):
+        found = explain(model, X[:2, :1], X[50:60, :1])
+        np.testing.assert_allclose(found.values.ravel() + found.base_values, model.predict(X[:2, :1]), atol=1e-12)
 
 
 def test_to_shap():
@@ -372,3 +404,33 @@ def test_to_shap():
     assert isinstance(found, shap.Explanation)
     assert found.values.shape == (5, 4)
     assert found.base_values.shape == (5,)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pm.KernelRegressor, pm.KernelClassifier, pm.DoublyStochasticRegressor, pm.DoublyStochasticClassifier],
+    ids=lambda kind: kind.__name__,
+)
+def test_no_learner_looks_linear_in_the_columns(kind):
+    """By this rule shap takes a model for a linear one. Mutant: scikit-learn's ridge regression."""
+
+    def is_linear(model):
+        return hasattr(model, "coef_") and hasattr(model, "intercept_")
+
+    X, y = data(3)
+    y = (y > np.median(y)).astype(int) if "Classifier" in kind.__name__ else y
+    model = kind("gaussian", n_components=32, random_state=0).fit(X, y)
+    assert is_linear(Ridge().fit(X, y))
+    assert not is_linear(model)
+    assert np.isfinite(model.constant_)
+
+
+def test_shap_explains_the_function_of_a_model_and_refuses_the_model():
+    shap = pytest.importorskip("shap")
+    X, y = data(3)
+    model = fitted("gaussian phases", X, y)
+    with pytest.raises(TypeError, match="not callable"):
+        shap.Explainer(model, X)
+    theirs = shap.Explainer(model.predict, X[:50])(X[:3])
+    ours = pm.explain.shapley_values(model, X[:3], X[:50])
+    np.testing.assert_allclose(theirs.values, ours.values, atol=1e-6)

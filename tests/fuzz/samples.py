@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,10 @@ from sklearn.preprocessing import RobustScaler
 
 import phimap as pm
 from phimap.io.tensors import checksum
+from phimap.kernels import Gaussian
+from phimap.learn.corrections.fit import learn_corrections
+from phimap.learn.corrections.residuals import Residuals
+from phimap.learn.trees.growth import Boosting, TreeRows
 from tests.io.models.write import learners, rows
 from tests.support.families import MAPS
 from tests.support.learners import FIXED, GAUSSIAN
@@ -104,11 +108,49 @@ def fitted_models() -> dict[str, Any]:
         "encoder": pm.TableEncoder(max_levels=8).fit(frame(), y),
         "frame": pm.KernelRegressor(**fixed, **FIXED).fit(frame(), y),
         "pipeline": make_pipeline(RobustScaler(), PCA(3), pm.KernelRegressor(**fixed, **GAUSSIAN)).fit(X, y),
+        "corrected": corrected(),
+        "trees": averaged(pm.KernelRegressor("gaussian", 16, metric=None, random_state=0).fit(X, y), X, y),
+        "trees-classes": averaged(
+            pm.KernelClassifier("gaussian", 16, metric=None, random_state=0).fit(X, labels), X, labels
+        ),
         "csr": pm.KernelRegressor(**fixed, **GAUSSIAN).fit(_sparse(X), y),
         "coefficients": pm.DoublyStochasticRegressor(**fixed, n_epochs=1).fit(X, y),
+        "coefficients-published": pm.DoublyStochasticRegressor(
+            **fixed, n_epochs=1, construction="published", block_components=5
+        ).fit(X, y),
         "coefficients-classes": pm.DoublyStochasticClassifier(**fixed, n_epochs=1).fit(X, labels),
+        "principal-components": pm.DoublyStochasticPCA(n_components=2, n_random_features=32, random_state=0).fit(X),
     }
     return models
+
+
+def corrected() -> pm.KernelRegressor:
+    """A fitted learner with corrections, which a fit itself learns from 8,000 rows on only."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, (400, 4))
+    y = np.sin(9 * X[:, 0]) + np.cos(9 * X[:, 1])
+    model = pm.KernelRegressor("gaussian", 16, metric="diagonal", alpha=0.1, random_state=0, effort="fast").fit(X, y)
+    sample = model._state.sample
+    order = np.argsort(sample.keys)
+    rows, held_out = sample.rows(order), np.arange(order.size) < order.size // 5
+    # The targets themselves: of the small errors of the model it depends on the processor whether corrections gain.
+    errors = rows.y[:, None]
+    residuals = Residuals(model._fitted.map.on_host(rows.X), None, sample.keys[order], errors, held_out, errors)
+    corrections = learn_corrections(Gaussian(0.5), residuals, [np.eye(4)])
+    assert corrections is not None
+    model._fitted = replace(model._fitted, corrections=corrections)
+    return model
+
+
+def averaged(model: Any, X: Any, y: Any) -> Any:
+    """A fitted learner whose outputs are averaged with those of trees, which a fit grows from 1,000 rows on only."""
+    targets = model._fitted.targets
+    rows = TreeRows(model._fitted.inputs.rows(X), targets.encode(np.asarray(y)), None, targets.has_labels)
+    trees = Boosting(rows, rate=0.1, seed=0, n_jobs=1).grow(5)
+    keys = np.sort(model._state.sample.keys)[:40]
+    known = {"share": 0.4, "keys": keys, "errors": rows.Y[: keys.size]}
+    model._fitted = replace(model._fitted, trees=replace(trees, **known))
+    return model
 
 
 def _sparse(X: np.ndarray) -> Any:

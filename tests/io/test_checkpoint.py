@@ -32,6 +32,7 @@ LEARNERS = {
     "dual": ("KernelRegressor", {"n_components": 40, "alpha": 1.0, **GAUSSIAN}),
     "cg": ("KernelRegressor", {"n_components": 40, "solver": "cg", **GAUSSIAN}),
     "huber": ("KernelRegressor", {"n_components": 40, "loss": "huber", "alpha": 1.0, **GAUSSIAN}),
+    "quantile": ("KernelRegressor", {"n_components": 40, "loss": "quantile", "alpha": 1.0, **GAUSSIAN}),
     "labels": ("KernelClassifier", {"n_components": 40, **GAUSSIAN}),
     "logistic": ("KernelClassifier", {"n_components": 40, "loss": "logistic", "alpha": 1.0, **GAUSSIAN}),
     "frames": ("KernelRegressor", {"n_components": 40, **GAUSSIAN}),

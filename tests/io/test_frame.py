@@ -27,7 +27,7 @@ def write(tmp_path, text, name="t.csv"):
     return path
 
 
-@pytest.fixture(params=["csv", "tsv", "csv.gz", "zip", "parquet", "feather", "arrow", "json", "jsonl"])
+@pytest.fixture(params=["csv", "tsv", "csv.gz", "zip", "parquet", "feather", "arrow", "json", "jsonl", "xlsx"])
 def file(request, tmp_path):
     kind = request.param
     path = tmp_path / f"t.{kind}"
@@ -35,6 +35,8 @@ def file(request, tmp_path):
         MIXED.to_parquet(path)
     elif kind == "feather":
         MIXED.to_feather(path)
+    elif kind == "xlsx":
+        MIXED.to_excel(path, index=False)
     elif kind == "arrow":
         table = pa.Table.from_pandas(MIXED)
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:

@@ -17,6 +17,8 @@ from sklearn.preprocessing import StandardScaler
 import phimap as pm
 from phimap._files import DataError
 from phimap.io import model as model_files
+from phimap.io.decoding import Decoder
+from phimap.io.encoding import Encoder
 from tests.support.learners import FIXED, GAUSSIAN
 
 
@@ -93,6 +95,71 @@ def test_packed_rows_are_kept_on_request(tmp_path, rng):
     for model in (whole, loaded):
         model.partial_fit(X[40:], y[40:])
     np.testing.assert_array_equal(loaded.predict(X), whole.predict(X))
+
+
+def landmark_model(n_targets):
+    """A model of landmarks with a scale of the errors, and rows; its targets have units."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 4)).astype(np.float32)
+    y = 3e5 * np.column_stack([np.sin(X[:, k]) for k in range(n_targets)]) + 1e4 * rng.standard_normal((500, n_targets))
+    features = pm.NystroemFeatures(pm.kernels.Gaussian(3.0), 200)
+    return pm.KernelRegressor(features, random_state=0, standardize=False).fit(X, y.squeeze()), X
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_a_file_holds_no_whitening_unless_asked(n_targets, tmp_path):
+    model, X = landmark_model(n_targets)
+    # Fewer landmarks than features are kept, so that the last coefficients belong to zeros.
+    assert len(model.feature_map_.record_.whitening) < model.feature_map_.n_components
+    pm.save(model, tmp_path / "small")
+    pm.save(model, tmp_path / "whole", statistics=True)
+    small, whole = pm.load(tmp_path / "small"), pm.load(tmp_path / "whole")
+    assert (tmp_path / "small").stat().st_size < 50_000
+    for loaded in (small, whole):
+        for rows in (X[:50], X[:50].astype(np.float64)):
+            np.testing.assert_array_equal(loaded.predict(rows), model.predict(rows))
+            np.testing.assert_array_equal(loaded.predict_interval(rows), model.predict_interval(rows))
+    np.testing.assert_array_equal(whole.feature_map_.transform(X), model.feature_map_.transform(X))
+    np.testing.assert_array_equal(whole.coef_, model.coef_)
+    with pytest.raises(ValueError, match=r"need their whitening, which the model file leaves out .*statistics=True"):
+        small.feature_map_.transform(X)
+    pm.save(small, tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "small").read_bytes()
+
+
+def test_a_model_without_whitening_is_explained_exported_and_compressed(tmp_path):
+    model, X = landmark_model(1)
+    pm.save(model, tmp_path / "m")
+    loaded = pm.load(tmp_path / "m")
+    expected, found = (pm.explain.shapley_values(one, X[:4], background=X[:20]) for one in (model, loaded))
+    assert expected.exact
+    assert found.exact
+    scale = np.abs(expected.values).max()
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-9 * scale)
+    small, other = (pm.compress(one, 0.05, X=X, verbose=False) for one in (model, loaded))
+    assert len(other.feature_map_.record_.landmarks) == len(small.feature_map_.record_.landmarks) < 200
+    np.testing.assert_allclose(other.predict(X), small.predict(X), atol=1e-6 * np.abs(small.predict(X)).max())
+    pm.export(loaded, tmp_path / "folder", format="numpy")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "dtype"),
+    [
+        (np.arange(70_000, dtype=np.float32).astype(np.float64) / 3, np.float64),
+        (np.append(np.ones(70_000), 1 / 3), np.float64),
+        (np.float32([1 / 3, -0.0, 1e-45]).astype(np.float64), np.float32),
+        (np.array([1e300]), np.float64),
+        (np.array(0.5), np.float32),
+    ],
+    ids=["digits", "last", "exact", "large", "number"],
+)
+def test_numbers_that_float32_holds_are_stored_in_float32(numbers, dtype):
+    arrays = {}
+    tree = Encoder(arrays, ()).encode(numbers, "x")
+    assert arrays["x"].dtype == dtype
+    found = Decoder(arrays, 0).decode(tree)
+    assert found.dtype == np.float64
+    assert found.tobytes() == numbers.tobytes()
 
 
 def test_numpy_scalars_stay_scalars(tmp_path, rng):
@@ -186,7 +253,7 @@ def test_flipped_bytes_anywhere_are_data_errors(saved, rng):
     ("content", "message"),
     [
         (b"", "not a phimap model, or it is truncated"),
-        (b"a,b\n1,2\n", "not a phimap model, or it is truncated"),
+        (b"a,b\n1,2\n", "is a text file and no phimap model"),
         (b"\x80\x04K\x01." * 20, "not a phimap model, or it is truncated"),
     ],
     ids=["empty", "text", "pickle"],

@@ -26,6 +26,8 @@ def write(frame, path) -> None:
         feather.write_feather(frame, str(path))
     elif suffix == "jsonl":
         frame.to_json(path, orient="records", lines=True)
+    elif suffix == "xlsx":
+        frame.to_excel(path, index=False)
     else:
         frame.to_csv(path, index=False)
 
@@ -42,7 +44,7 @@ def rows_of(table, rows=11):
     return np.concatenate([X for X, _ in batches]), np.concatenate([y for _, y in batches])
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "feather", "jsonl", "csv", "csv.gz"])
+@pytest.mark.parametrize("suffix", ["parquet", "feather", "jsonl", "xlsx", "csv", "csv.gz"])
 @pytest.mark.parametrize("by", ["folder", "pattern"])
 def test_equals_one_file(tmp_path, suffix, by):
     folder = split(tmp_path / "parts", suffix)

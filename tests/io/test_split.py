@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from phimap.io import holdout_mask
+from phimap.io import ProportionalHoldout, holdout_mask
 
 FALSE_ALARM = 1e-6
 N = 200_000
@@ -76,3 +76,71 @@ def test_the_split_is_the_same_in_every_release():
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         holdout_mask(*arguments)
+
+
+@pytest.mark.parametrize("fraction", [0.05, 0.1, 0.3, 0.37, 0.5, 0.8])
+def test_classes_are_held_out_in_proportion(rng, fraction):
+    """After any number of rows the share of every class is held out, up to one row."""
+    labels = rng.choice(["a", "b", "c"], 3000, p=[0.9, 0.09, 0.01])
+    mask = ProportionalHoldout(fraction, 7).mask(labels)
+    for name in "abc":
+        held_out = np.cumsum(mask[labels == name])
+        expected = fraction * np.arange(1, held_out.size + 1)
+        assert np.abs(held_out - expected).max() <= 1 + 1e-9
+    # Mutant: the mask by rows misses the share of some class by more.
+    by_row = holdout_mask(0, 3000, fraction, 7)
+    assert max(abs(by_row[labels == name].sum() - fraction * (labels == name).sum()) for name in "abc") > 1
+
+
+def test_twenty_positives_in_ten_thousand_rows():
+    """No seed leaves the positives out; rows alone decide in an eighth of the seeds that none is held out."""
+    labels = np.zeros(10_020, np.int64)
+    labels[::501] = 1
+    assert {int(ProportionalHoldout(0.1, seed).mask(labels)[labels == 1].sum()) for seed in range(50)} == {2}
+    assert not all(holdout_mask(0, 10_020, 0.1, seed)[labels == 1].any() for seed in range(50))
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.37, 0.8])
+def test_each_row_of_a_class_is_as_likely_and_no_period_is_kept(fraction):
+    """Over many seeds every place is held out alike, and rows a period apart are no copies of each other."""
+    masks = np.array([ProportionalHoldout(fraction, seed).mask(np.zeros(60, np.int64)) for seed in range(2000)])
+    # The second point of an interval counts for the next row, which moves some chance from a row to its neighbour.
+    near = fraction if fraction in (0.1, 0.8) else None
+    for place in range(60):
+        if near is not None:
+            assert stats.binomtest(int(masks[:, place].sum()), 2000, near).pvalue > FALSE_ALARM
+    assert masks.mean() == pytest.approx(fraction, abs=1 / 60)
+    period = round(1 / min(fraction, 1 - fraction))
+    assert np.mean(masks[:, :-period] != masks[:, period:]) > 0.02
+
+
+def test_proportions_do_not_depend_on_batches():
+    labels = np.random.default_rng(0).integers(0, 4, 1000)
+    whole = ProportionalHoldout(0.3, 5).mask(labels)
+    parts = ProportionalHoldout(0.3, 5)
+    np.testing.assert_array_equal(np.concatenate([parts.mask(labels[k : k + 13]) for k in range(0, 1000, 13)]), whole)
+    # Labels as text, as objects and as floats are the same classes.
+    for same in (labels.astype(str), labels.astype(str).astype(object), labels.astype(float)):
+        np.testing.assert_array_equal(ProportionalHoldout(0.3, 5).mask(same), whole)
+
+
+def test_fractions_and_regression_are_held_out_by_rows():
+    y = np.random.default_rng(0).standard_normal(500)
+    np.testing.assert_array_equal(ProportionalHoldout(0.2, 3).mask(y), holdout_mask(0, 500, 0.2, 3))
+    whole = np.rint(10 * y)
+    by_row = ProportionalHoldout(0.2, 3, classes=False).mask(whole)
+    np.testing.assert_array_equal(by_row, holdout_mask(0, 500, 0.2, 3))
+
+
+def test_more_classes_than_are_counted_share_one_count():
+    labels = np.arange(5000)
+    mask = ProportionalHoldout(0.25, 1).mask(labels)
+    assert abs(int(mask[1000:].sum()) - 1000) <= 1
+
+
+def test_nothing_and_everything_held_out():
+    labels = np.zeros(100, np.int64)
+    assert not ProportionalHoldout(0.0).mask(labels).any()
+    assert ProportionalHoldout(1.0).mask(labels).all()
+    with pytest.raises(ValueError, match="`fraction` must be between 0 and 1, got 2"):
+        ProportionalHoldout(2)

@@ -9,16 +9,19 @@ from scipy import special, stats
 from phimap.kernels import (
     Cauchy,
     CauchyLaw,
+    ExponentialPower,
     Gaussian,
     GaussianLaw,
     LaplaceLaw,
     Laplacian,
     Matern,
     SpectralLaw,
+    StableLaw,
     StandardGaussianLaw,
     StudentLaw,
 )
 from tests.support.families import STATIONARY_KERNELS
+from tests.support.statistics import is_mean
 
 FALSE_ALARM = 1e-6
 DRAWS = 100_000
@@ -28,6 +31,8 @@ LAWS = [
     StandardGaussianLaw(D),
     CauchyLaw(D),
     LaplaceLaw(D),
+    StableLaw(D, exponent=0.7),
+    StableLaw(D, 2.0, 1.4),
     StudentLaw(D, nu=0.4),
     StudentLaw(D, 2.0, 2.5),
 ]
@@ -113,7 +118,7 @@ def test_coordinates(law, cdf):
 
 def test_one_scale_for_each_feature():
     scales = np.array([0.5, 1.0, 2.0, 4.0, 8.0])
-    for kernel in (Gaussian, Laplacian, Cauchy, Matern):
+    for kernel in (Gaussian, Laplacian, Cauchy, Matern, ExponentialPower):
         wide, unit = (kernel(length_scale=s).spectral_law(D) for s in (scales, 1.0))
         draws = [law.sample(np.random.default_rng(0), 6) for law in (wide, unit)]
         np.testing.assert_array_equal(draws[0] * scales, draws[1])
@@ -126,19 +131,32 @@ def test_one_scale_for_each_feature():
 def test_unit_law_in_another_dimension_is_that_of_the_same_kernel(law):
     wider = law.unit(9)
     assert (type(wider), wider.n_features, wider.scale) == (type(law), 9, 1.0)
-    assert getattr(wider, "nu", None) == getattr(law, "nu", None)
+    for name in ("nu", "exponent"):
+        assert getattr(wider, name, None) == getattr(law, name, None)
 
 
-@pytest.mark.parametrize("law", [GaussianLaw(D), StudentLaw(D, nu=0.4), StudentLaw(D, nu=2.5)], ids=repr)
+@pytest.mark.parametrize("law", [GaussianLaw(D), StudentLaw(D, nu=0.4), StudentLaw(D, nu=2.5), StableLaw(D)], ids=repr)
 def test_mixing_factors_turn_gaussian_vectors_into_draws(law):
     rng = np.random.default_rng(0)
     draws = rng.standard_normal((20_000, D)) * law.sample_mixing(rng, 20_000)[:, None]
-    marginal = stats.t(2 * law.nu) if isinstance(law, StudentLaw) else stats.norm
+    # The stable law of exponent 1 is the t distribution of one degree of freedom.
+    degrees = 1 if isinstance(law, StableLaw) else 2 * getattr(law, "nu", np.inf)
+    marginal = stats.norm if law.is_gaussian else stats.t(degrees)
     assert passes(draws[:, 1], marginal.cdf)
     assert not passes(1.1 * draws[:, 1], marginal.cdf)
     radii = np.linalg.norm(draws, axis=1)
-    squares = stats.f(D, 2 * law.nu) if isinstance(law, StudentLaw) else stats.chi2(D, scale=1 / D)
+    squares = stats.chi2(D, scale=1 / D) if law.is_gaussian else stats.f(D, degrees)
     assert passes(radii**2 / D, squares.cdf)
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.4, 1.9])
+def test_mixing_factors_of_stable_laws(exponent):
+    """Their Laplace transform; false-alarm rate 1e-6, mutant: another exponent."""
+    factors, s = StableLaw(D, exponent=exponent).sample_mixing(np.random.default_rng(0), DRAWS), np.geomspace(0.1, 5, 7)
+    samples = np.exp(-0.5 * np.square(factors)[:, None] * s)
+    assert np.isfinite(factors).all()
+    assert is_mean(samples, np.exp(-(s ** (exponent / 2))))
+    assert not is_mean(samples, np.exp(-(s ** (exponent / 2 + 0.03))))
 
 
 def test_laws_that_are_no_mixture_say_so():

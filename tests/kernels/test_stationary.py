@@ -1,4 +1,4 @@
-"""Gaussian, Laplacian, Cauchy and Matern kernels against slow formulas and scikit-learn."""
+"""Gaussian, Laplacian, Cauchy, Matern and exponential-power kernels against slow formulas and scikit-learn."""
 
 import math
 
@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from sklearn.gaussian_process import kernels as reference
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
-from phimap.kernels import Cauchy, Gaussian, GaussianLaw, Laplacian, Matern
+from phimap.kernels import Cauchy, ExponentialPower, Gaussian, GaussianLaw, Laplacian, Matern
 from phimap.kernels.geometry import squared_distances
 
 EPS = np.finfo(np.float64).eps
@@ -94,6 +94,32 @@ def test_matern_tends_to_gaussian(pair):
     assert isinstance(Matern(np.inf).spectral_law(3), GaussianLaw)
 
 
+@pytest.mark.parametrize("exponent", [0.1, 0.7, 1.0, 1.4, 2.0])
+def test_exponential_power(exponent, pair):
+    def slow(x, y):
+        r = math.sqrt(sum(((a - b) / s) ** 2 for a, b, s in zip(x, y, SCALES, strict=True)))
+        return math.exp(-(r**exponent))
+
+    kernel = ExponentialPower(exponent, SCALES)
+    np.testing.assert_allclose(kernel(*pair), loop(slow, *pair), atol=ROUNDING)
+    single = kernel.in_single_precision(*(part.astype(np.float32) for part in pair))
+    np.testing.assert_allclose(single, loop(slow, *pair), atol=1e-5)
+    assert (kernel.gradients(*pair, np.ones((15, 1))) is None) == (exponent < 1)
+
+
+def test_exponential_power_of_known_exponents(pair):
+    np.testing.assert_allclose(ExponentialPower(1.0, 1.5)(*pair), Matern(0.5, 1.5)(*pair), atol=ROUNDING)
+    np.testing.assert_allclose(ExponentialPower(2.0, 1.5)(*pair), Gaussian(1.5 / 2**0.5)(*pair), atol=ROUNDING)
+    assert isinstance(ExponentialPower(2.0).spectral_law(3), GaussianLaw)
+
+
+@pytest.mark.parametrize(("exponent", "error"), [(0.0, ValueError), (2.1, ValueError), (None, TypeError)])
+def test_bad_exponent(exponent, error, pair):
+    for call in (lambda k: k(*pair), lambda k: k.spectral_law(3)):
+        with pytest.raises(error, match="`exponent` must be"):
+            call(ExponentialPower(exponent))
+
+
 def test_distances_keep_their_digits_far_from_the_origin():
     rng = np.random.default_rng(0)
     X = 1e8 + np.round(rng.normal(size=(60, 4)) * 2**20) / 2**20
@@ -110,7 +136,7 @@ def test_distances_keep_their_digits_far_from_the_origin():
     np.testing.assert_allclose(scaled, expected, rtol=2**10 * (4 + 4) * EPS)
 
 
-@pytest.mark.parametrize("kernel", [Gaussian, Laplacian, Cauchy, Matern])
+@pytest.mark.parametrize("kernel", [Gaussian, Laplacian, Cauchy, Matern, ExponentialPower])
 @pytest.mark.parametrize(
     ("length_scale", "error", "message"),
     [

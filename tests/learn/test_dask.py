@@ -100,6 +100,22 @@ def test_a_regressor_is_that_of_the_rows_in_memory(rows, kind, settings):
     assert model.score(kind(X), kind(y)) == pytest.approx(model.score(X, y), rel=1e-12)
 
 
+@pytest.mark.parametrize("kind", [lazy, of_unknown_lengths])
+@pytest.mark.parametrize("settings", [{"loss": "quantile", "quantile": (0.1, 0.5, 0.9)}, {"loss": "gamma"}], ids=str)
+def test_quantiles_and_means_are_those_of_the_rows_in_memory(rows, kind, settings):
+    X, y = rows[0], np.exp(rows[1])
+    model, memory = regressor(**settings).fit(kind(X), kind(y)), regressor(**settings).fit(X, y)
+    predicted = model.predict(kind(X))
+    assert predicted.dtype == np.float64
+    np.testing.assert_allclose(predicted.compute(), model.predict(X), rtol=1e-12, atol=1e-12)
+    # Where the pinball loss has corners, rounding may lead to another solution of the same loss.
+    np.testing.assert_allclose(model.predict(X), memory.predict(X), atol=0.02 * y.std())
+    weights = np.random.default_rng(0).uniform(0.5, 2, N)
+    found = model.score(kind(X), kind(y), kind(weights))
+    assert found == pytest.approx(model.score(X, y, weights), rel=1e-9)
+    assert found > 0.2
+
+
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_a_classifier_is_that_of_the_rows_in_memory(rows, loss):
     X, y = rows
@@ -149,7 +165,9 @@ def test_images_stay_images(rng):
     np.testing.assert_allclose(model.predict(lazy(X, 20)).compute(), memory.predict(X), rtol=1e-4)
 
 
-@pytest.mark.parametrize("settings", [{}, {"solver": "cg"}, {"loss": "huber"}, {"loss": "logistic"}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"solver": "cg"}, {"loss": "huber"}, {"loss": "quantile"}, {"loss": "logistic"}], ids=str
+)
 def test_no_training_rows_are_sent(rows, sent, settings):
     """The sample alone has 130 kB. Mutant: the model as it is, which has it."""
     X, y = rows

@@ -19,7 +19,7 @@ from sklearn.inspection import PartialDependenceDisplay, permutation_importance
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import HalvingGridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import phimap as pm
 from phimap.learn.search.metric import tied
@@ -208,6 +208,86 @@ def test_arrays_are_no_frames(model):
         model.predict(FRAME.to_numpy())
 
 
+HOLES = np.column_stack([NUMBERS["area"], NUMBERS["age"], np.sin(NUMBERS["age"])]).astype(float)
+WHOLE = HOLES.copy()
+HOLES[::7, 1] = np.nan
+
+
+def frames_of(X):
+    """The same rows as frames of three libraries, with missing cells as each of them writes them."""
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    return [frame, pl.from_pandas(frame), pa.table(frame)]
+
+
+@pytest.mark.parametrize("rows", [HOLES, HOLES.tolist(), HOLES.astype(object), HOLES.astype(np.float32)])
+def test_arrays_take_missing_cells_at_fit_as_frames_do(rows, tmp_path):
+    model, of_frame = regressor().fit(rows, Y), regressor().fit(frames_of(HOLES)[0], Y)
+    expected = of_frame.predict(frames_of(HOLES)[0])
+    np.testing.assert_allclose(model.predict(rows), expected, rtol=1e-4, atol=1e-4)
+    assert [column.n_columns for column in model.encoder_.summary_] == [1, 2, 1]
+    assert model.n_features_in_ == 3
+    assert not hasattr(model, "feature_names_in_")
+    pm.save(model, tmp_path / "m.phimap")
+    np.testing.assert_array_equal(pm.load(tmp_path / "m.phimap").predict(rows), model.predict(rows))
+
+
+def test_models_of_complete_numbers_take_missing_cells_at_predict():
+    """They are replaced by the medians of the training rows, in arrays and in frames of any library."""
+    filled = np.where(np.isnan(HOLES), np.median(WHOLE, axis=0), HOLES)
+    of_array, of_frame = regressor().fit(WHOLE, Y), regressor().fit(frames_of(WHOLE)[0], Y)
+    expected = of_array.predict(filled)
+    np.testing.assert_allclose(of_array.predict(HOLES), expected)
+    for frame in frames_of(HOLES):
+        np.testing.assert_allclose(of_frame.predict(frame), expected)
+    later = regressor().partial_fit(WHOLE[:200], Y[:200]).partial_fit(HOLES[200:], Y[200:])
+    assert np.isfinite(later.predict(HOLES)).all()
+
+
+def test_batches_take_missing_cells_wherever_they_are():
+    batches = [(WHOLE[:200], Y[:200]), (HOLES[200:], Y[200:])]
+    model = regressor().fit_batches(batches)
+    whole = regressor().fit(np.concatenate([WHOLE[:200], HOLES[200:]]), Y)
+    np.testing.assert_allclose(model.predict(HOLES), whole.predict(HOLES), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [HOLES, frames_of(HOLES)[0]])
+def test_without_encoding_missing_cells_are_refused_at_fit_and_at_predict(rows):
+    message = r"Input X contains NaN at row 0, column 1\. Drop or impute such rows\.$"
+    with pytest.raises(ValueError, match=message):
+        regressor(encode=None).fit(rows, Y)
+    with pytest.raises(ValueError, match=message):
+        regressor(encode=None).fit(WHOLE if rows is HOLES else frames_of(WHOLE)[0], Y).predict(rows)
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["numbers", "mixed"])
+def test_columns_are_found_by_name_in_any_order_and_among_others(text):
+    frame = frames_of(WHOLE)[0]
+    frame = frame.assign(d=np.where(Y.median() < Y, "u", "v")) if text else frame
+    model = regressor().fit(frame, Y)
+    expected = model.predict(frame)
+    turned = frame[frame.columns[::-1]].assign(extra=1)
+    for same in (turned, pl.from_pandas(turned), pa.table(turned)):
+        np.testing.assert_array_equal(model.predict(same), expected)
+    with pytest.raises(ValueError, match=r"must have the columns seen in fit, got none (named|called) 'b' among"):
+        model.predict(frame.drop(columns="b"))
+
+
+def test_a_column_transformer_may_leave_missing_cells():
+    frame = frames_of(HOLES)[0].assign(d=np.where(Y.median() < Y, "u", "v"))
+    front = ColumnTransformer([("one_hot", OneHotEncoder(), ["d"])], remainder="passthrough")
+    model = make_pipeline(front, regressor()).fit(frame, Y)
+    assert np.isfinite(model.predict(frame)).all()
+
+
+@pytest.mark.parametrize("rows", [HOLES, WHOLE])
+def test_infinite_cells_are_refused_beside_missing_ones(rows):
+    bad = rows.copy()
+    bad[5, 2] = np.inf
+    for act in (lambda: regressor().fit(bad, Y), lambda: regressor().fit(WHOLE, Y).predict(bad)):
+        with pytest.raises(ValueError, match=r"contains infinity \(inf\) at row 5, column 2\. Drop or correct"):
+            act()
+
+
 def test_columns_of_one_category_share_a_weight():
     options = FIXED | {"metric": "diagonal"}
     model = pm.KernelRegressor("gaussian", 64, random_state=0, effort="fast", **options).fit(FRAME, Y)
@@ -228,13 +308,13 @@ def test_tied_metrics_have_the_mean_of_each_part():
     np.testing.assert_allclose(np.square(tied(factor, np.array([0, 1, 1, 2]))), [[16, 33, 33, 58]])
 
 
-def test_heavy_tails_of_numbers_alone_are_squashed():
+def test_numbers_alone_take_another_form():
     frame = FRAME.assign(area=np.exp(FRAME["area"] / 20))
     model = pm.KernelRegressor("auto", 64, random_state=0, effort="fast", length_scale="auto").fit(frame, Y)
-    squash = model.scaling_.squash
-    assert squash is not None
+    form = model.scaling_.form
+    assert form is not None
     amounts = model.encoder_.amounts_
-    np.testing.assert_array_equal(squash.others, ~amounts)
+    np.testing.assert_array_equal(form.others, ~amounts)
     names = model.encoder_.get_feature_names_out()[amounts]
     assert list(names) == ["area", "rooms"]
 

@@ -57,7 +57,7 @@ def test_fit_is_ridge_on_the_features(streamed):
     oracle = Ridge(alpha=0.3, solver="svd").fit(Z, y)
     np.testing.assert_allclose(model.predict(X), oracle.predict(Z), atol=1e-9)
     np.testing.assert_allclose(model.coef_, oracle.coef_, atol=1e-8 * np.abs(oracle.coef_).max())
-    assert model.intercept_ == pytest.approx(oracle.intercept_, abs=1e-8)
+    assert model.constant_ == pytest.approx(oracle.intercept_, abs=1e-8)
     assert model.solution_.form == "primal"
 
 

@@ -36,7 +36,7 @@ def unfitted(kernel="gaussian", **settings):
 
 def features_alone(model, X):
     """What the coefficients give without drawing back: the mutant."""
-    return features_of(model, X) @ model.coef_ + model.intercept_
+    return features_of(model, X) @ model.coef_ + model.constant_
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])

@@ -27,12 +27,12 @@ def test_columns_are_known_by_their_names(kind):
     X, y = frame()
     model = regressor().fit(kind(X), y)
     assert list(model.feature_names_in_) == ["area", "rooms", "age"]
-    with pytest.raises(ValueError, match="same order as they were in fit"):
-        model.predict(kind(X[["age", "rooms", "area"]]))
-    with pytest.raises(ValueError, match="unseen at fit time:\n- floor"):
+    turned = kind(X[["age", "rooms", "area"]])
+    np.testing.assert_array_equal(model.predict(turned), model.predict(kind(X)))
+    with pytest.raises(ValueError, match="must have the columns seen in fit, got none named 'age' among 'area',"):
         model.predict(kind(X.rename(columns={"age": "floor"})))
-    with pytest.raises(ValueError, match="same order"):
-        model.partial_fit(kind(X[["age", "rooms", "area"]]), y)
+    again = regressor().fit(kind(X), y)
+    np.testing.assert_array_equal(model.partial_fit(turned, y).coef_, again.partial_fit(kind(X), y).coef_)
 
 
 def test_feature_maps_know_names_too():
@@ -46,8 +46,7 @@ def test_names_survive_in_model_files(tmp_path):
     X, y = frame()
     pm.save(regressor().fit(X, y), tmp_path / "m.phimap")
     loaded = pm.load(tmp_path / "m.phimap")
-    with pytest.raises(ValueError, match="same order as they were in fit"):
-        loaded.predict(X[["age", "rooms", "area"]])
+    np.testing.assert_array_equal(loaded.predict(X[["age", "rooms", "area"]]), loaded.predict(X))
 
 
 def test_another_fit_without_names_forgets_them():

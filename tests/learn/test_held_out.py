@@ -111,7 +111,7 @@ def test_conjugate_gradients_leave_rows_out_at_an_alpha_that_is_given(streamed, 
     assert (solution.alpha, solution.criterion, solution.alphas.size) == (0.5, "given", 0)
     # The peer is factorised, and keeps the sample.
     sample = classifier(alpha=0.5).fit(X, y)._state.sample
-    rows = [int(np.flatnonzero((x == X).all(axis=1))[0]) for x in sample.first(40).X]
+    rows = [int(np.flatnonzero((x == X).all(axis=1))[0]) for x in sample.first(40, by_class=True).X]
     others = np.setdiff1d(np.arange(400), rows)
     oracle, mutant = (
         Ridge(alpha=0.5, solver="svd").fit(Z[kept], y[kept]).predict(Z[rows]) for kept in (others, slice(None))
@@ -156,6 +156,6 @@ def test_validation_rows_are_not_landmarks(seed, monkeypatch):
     assert not (landmarks[:, None, :] == validation[None]).all(axis=2).any()
     assert fitted.solution_.scores.min() == pytest.approx(error, rel=0.4)
     # Mutant: landmarks among the validation rows, whose errors are smaller than those of new rows.
-    monkeypatch.setattr(Reservoir, "skipping", lambda self, skipped, n_rows: self.first(n_rows))
+    monkeypatch.setattr(Reservoir, "skipping", lambda self, skipped, n_rows, without: self.first(n_rows))
     flattered, error = narrow(seed)
     assert flattered.solution_.scores.min() < 0.7 * error

@@ -53,7 +53,7 @@ def test_pass_skips_the_rows_with_the_smallest_keys(rows, monkeypatch):
     validation = ValidationRows(
         state.sample, state.extreme, 3000, lambda X, y, weights: FeatureRows(feature_block(X), y)
     )
-    extreme = validation.extreme_with_small_keys().targets.shape[0]
+    extreme = validation.skipped_extremes().targets.shape[0]
     assert extreme > 0
     assert validation.random().targets.shape[0] + extreme == n_held_out(3000)
 

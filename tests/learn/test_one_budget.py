@@ -9,7 +9,7 @@ import pytest
 
 import phimap as pm
 from phimap.config import fixed_budget, stated_budget
-from phimap.learn.correct import _serve
+from phimap.learn.correct import may_correct
 from phimap.learn.fit import batch_height, choose_solver
 from phimap.learn.rows.batches import RowShape
 from phimap.learn.settings import Compute, FitSettings
@@ -38,11 +38,16 @@ def rows(n, d=4):
 
 
 def test_a_default_fit_reads_free_memory_once(readings):
-    """Mutant: a fit without the fixed budget, whose maps and kernels read it again and again."""
+    """Predictions of few rows do not read it.
+
+    Mutant: a fit without the fixed budget, whose maps and kernels read it again and again.
+    """
     X, y = rows(2500)
     model = pm.KernelRegressor(effort="fast", random_state=0).fit(X, y)
     assert len(readings) == 1
-    model.predict(X)
+    model.predict(X[:10])
+    assert len(readings) == 1
+    model.predict(np.tile(X, (20, 1)))
     assert len(readings) == 2
     with fixed_budget():
         model.fit(X, y)
@@ -65,13 +70,13 @@ def test_free_memory_and_threads_change_no_bit(readings, settings):
         assert other.alpha_ == fits[0].alpha_
 
 
-def choices(model, n_jobs, free):
+def choices(model, n_jobs):
     """What a fit of a million rows of 20 columns would choose."""
     settings = FitSettings.of(
         pm.KernelRegressor(random_state=0).get_params(),
         pm.KernelRegressor._losses,
         stated_budget(),
-        Compute("auto", n_jobs, free // 2),
+        Compute("auto", n_jobs),
     )
     shape, width = RowShape(20, 4), settings.most_width
     return (
@@ -80,19 +85,22 @@ def choices(model, n_jobs, free):
         choose_solver(settings, 10**6, width, shape).name,
         choose_solver(settings, 10**6, 3 * width, shape).name,
         batch_height(settings, 10**6, 10**6, width, shape),
-        _serve(model._fitted, model._state, settings),
+        may_correct(model._fitted, [], 9000, settings),
     )
 
 
-def test_every_choice_is_the_same_for_all_threads_and_free_memories():
+def test_every_choice_is_the_same_for_all_threads_and_free_memories(monkeypatch):
     X, y = rows(9000)
     model = pm.KernelRegressor("matern", 64, random_state=0, metric=None, length_scale=1.0).fit(X, y)
-    found = {choices(model, n_jobs, free) for n_jobs in THREADS for free in FREE}
+    found = set()
+    for free in FREE:
+        monkeypatch.setattr("phimap._free_memory.free_memory", lambda free=free: free)
+        found |= {choices(model, n_jobs) for n_jobs in THREADS}
     assert len(found) == 1
     assert found.pop()[-1]
     with pm.config(memory="8MB"):
         # A stated budget does change choices.
-        assert not choices(model, 1, FREE[0])[-1]
+        assert not choices(model, 1)[-1]
 
 
 def test_a_fit_that_free_memory_does_not_hold_is_refused(monkeypatch):

@@ -78,8 +78,9 @@ def test_rows_of_a_sketch_are_no_validation_rows(sampled, monkeypatch):
     rows = validation.random(lazy=True), validation.extreme(lazy=True), validation.training_sample(600)
     numbers = [{*map(bytes, part.block._X)} for part in rows]
     assert len(numbers[0]) > 160
-    assert len(numbers[1]) == 112
-    assert 550 < len(numbers[2]) < 600
+    # Some of the 112 extreme rows are conformal rows.
+    assert 80 < len(numbers[1]) < 112
+    assert 550 < len(numbers[2]) <= 600
     assert not numbers[2] & (numbers[0] | numbers[1])
     mutant = {*map(bytes, validation.wider_sample.first(600)[0])}
     assert mutant & numbers[0]

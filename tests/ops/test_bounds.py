@@ -14,7 +14,9 @@ from phimap.ops.primitives.fourier_blocks import fourier_blocks
 from phimap.ops.primitives.fourier_products import fourier_product, next_product_factor, product_factor
 from phimap.ops.primitives.gather_product import gather_product
 from phimap.ops.primitives.hadamard_blocks import hadamard_blocks
+from phimap.ops.primitives.partitions import grid_cells, mondrian_leaves, write_cells
 from phimap.ops.primitives.rounding import pack_nearest, pack_rounded
+from phimap.ops.primitives.trees import add_tree_values
 
 OPS = host()
 
@@ -38,7 +40,21 @@ def samples(columns: np.ndarray, width: int = 8) -> tuple:
     return transforms, columns, orientations, transforms, columns, orientations, 1.0
 
 
+KEYS = np.zeros(2, np.uint64)
+
 CALLS = {
+    "trees: a column outside": lambda: add_tree_values(
+        OPS, ones(2, 3), places(3), ones(1), places(-1, -2)[None], ones(2), places(0), ones(2, 1)
+    ),
+    "trees: few outputs": lambda: add_tree_values(
+        OPS, ones(2, 3), places(0), ones(1), places(-1, -2)[None], ones(2), places(0), ones(1, 1)
+    ),
+    "cells: many partitions": lambda: write_cells(OPS, KEYS[None], 4, 4, 1.0, ones(1, 4)),
+    "cells: a narrow output": lambda: write_cells(OPS, KEYS[None], 4, 8, 1.0, ones(1, 7)),
+    "mondrian: a box of more columns": lambda: mondrian_leaves(OPS, ones(2, 3), ones(4), ones(4), KEYS),
+    "mondrian: an open box": lambda: mondrian_leaves(OPS, ones(2, 3), ones(3), ones(2), KEYS),
+    "grids: few grids": lambda: grid_cells(OPS, ones(2, 3), ones(1, 3), ones(1, 3), KEYS),
+    "grids: few shifts": lambda: grid_cells(OPS, ones(2, 3), ones(2, 3), ones(2, 2), KEYS),
     "hadamard: a wide row": lambda: hadamard_blocks(OPS, ones(2, 9), signs(1, 2, 8), ones(8)),
     "hadamard: no power of two": lambda: hadamard_blocks(OPS, ones(2, 6), signs(1, 2, 6), ones(6)),
     "hadamard: many results": lambda: hadamard_blocks(OPS, ones(2, 8), signs(1, 2, 8), ones(9)),
@@ -99,5 +115,5 @@ CALLS = {
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_what_would_lead_out_of_bounds_is_refused(call):
-    with pytest.raises(ValueError, match=r"must .* Fit the map again\."):
+    with pytest.raises(ValueError, match=r"must .* Fit the (map|model) again\."):
         call()

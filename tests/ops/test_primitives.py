@@ -222,6 +222,17 @@ def sums_of_differences(run, draw):
             yield run("sums_of_differences", X, landmarks, power)
 
 
+@example("piecewise_linear")
+def piecewise_linear(run, draw):
+    knots = np.array([[-1.0, 0.0, 0.5], [2.0, 2.0, 2.0]])
+    inverses, levels = np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 0.0]]), np.array([[0.0, 1.0, 3.0, 3.0], [5.0] * 4])
+    constants = run.constant(*(part.astype(draw.dtype) for part in (knots, inverses, levels)))
+    [X] = run.constant(
+        np.concatenate([draw.floats(max(draw.rows, 1), 2), [[-1e30, 2], [0.5, 1e30]]]).astype(draw.dtype)
+    )
+    yield run("piecewise_linear", X, *constants)
+
+
 @example("windows")
 def windows(run, draw):
     for height, width, size, d, exact, folded in [(1, 1, 3, 4, 1, 2), (3, 5, 3, 7, 2, 3), (4, 2, 5, 3, 3, 0)]:
@@ -265,7 +276,10 @@ def shapley_sums(run, draw):
             tuple(run.constant(np.cos(part), np.sin(part), np.cos(whole), np.sin(whole)))
             for part, whole in zip(angles, sums, strict=True)
         ]
-        yield from run("phase_shapley", *halves, rule)
+        # The compiled loop visits the nodes 0 and 1 apart.
+        for ends in [(), (0.0, 1.0)]:
+            nodes = np.append(draw.rng.uniform(size=n_nodes), ends)
+            yield from run("phase_shapley", *halves, tuple(run.constant(nodes, draw.rng.uniform(size=nodes.size))))
         yield from run("phase_pairs", *halves, rule)
 
 
@@ -347,6 +361,41 @@ def rounding(run, draw):
         yield planes.copy()
         run("pack_nearest", Z, 0.4, planes)
         yield planes
+
+
+@example("add_tree_values")
+def trees(run, draw):
+    for d, n_splits, t in [(1, 0, 1), (3, 4, 1), (5, 7, 2)]:
+        # Tree by tree a chain of splits, of which one side is a leaf; the last tree is a leaf.
+        splits = np.arange(n_splits)
+        children = np.stack([-1 - splits, np.append(splits[1:], -1 - n_splits)[:n_splits]], axis=1)
+        roots = np.array([*splits[:3], -1])
+        rows, out = draw.floats(draw.rows, d).astype(float), draw.rng.standard_normal((draw.rows, t))
+        thresholds = np.append(rows[:1, :1], draw.floats(n_splits)).astype(draw.dtype)[:n_splits]
+        places = draw.places(d, n_splits).astype(np.int32), thresholds, children.astype(np.int32)
+        run("add_tree_values", rows, *places, draw.floats(n_splits + 1), roots.astype(np.int32), out)
+        yield out
+
+
+@example("mondrian_leaves", "grid_cells", "write_cells")
+def partitions(run, draw):
+    for d, n in [(1, 1), (3, 5), (9, 4)]:
+        # Rows, boxes and grids are float64 on the host. One side of the box has no length, some rows are corners.
+        upper, keys = 4 * abs(draw.floats(d)).astype(float), draw.rng.integers(0, 2**64, n, dtype=np.uint64)
+        upper[1:2] = 0.0
+        rows = draw.rng.uniform(-upper, upper, (draw.rows, d))
+        rows[:1], rows[1:2] = upper, -upper
+        yield run("mondrian_leaves", rows, -upper, upper, keys)
+        # Neighbouring numbers are many units apart.
+        yield run("mondrian_leaves", 1e17 + 1e4 * rows, 1e17 - 1e4 * upper, 1e17 + 1e4 * upper, keys)
+        factors, offsets = draw.rng.exponential(size=(2, n, d))
+        for scale in (1.0, 1e25):
+            yield run("grid_cells", scale * rows, factors, offsets, keys)
+        cells = draw.rng.integers(0, 2**64, (draw.rows, n), dtype=np.uint64)
+        for each, width in ((1, n), (8, 8 * n - 3)):
+            [out] = run.constant(draw.out(width + 3))
+            run("write_cells", cells, each, width, 0.3, out, 2)
+            yield out
 
 
 @example("coded", "write_products")

@@ -27,5 +27,10 @@ def test_bars_reach_to_the_longest():
     stages = [Stage("a", 1.0, 2**20), Stage("b", 4.0, 4 * 2**20)]
     found = bars.time_and_memory(stages)
     assert [[length for _, length in values] for _, values in found.rows] == [[0.25, 0.25], [1.0, 1.0]]
-    shares = bars.relevances([("a", 0.5), ("b", 0.25)])
-    assert [values[0] for _, values in shares.rows] == [("50.0 %", 1.0), ("25.0 %", 0.5)]
+    shares = bars.columns(
+        [("share", [("b", 0.25), ("a", 0.5), ("c", -0.1)], bars.percent), ("size", [("b", 3.0)], str)]
+    )
+    assert [name for name, _ in shares.rows] == ["a", "b", "c"]
+    assert [values[0][1] for _, values in shares.rows] == [1.0, 0.5, 0.0]
+    assert [values[1] for _, values in shares.rows] == [("0.0", 0.0), ("3.0", 1.0), ("0.0", 0.0)]
+    assert shares.alt == "What columns matter; first by share is a with 50.0 %."

@@ -8,6 +8,7 @@ from sklearn.linear_model import Ridge
 
 import phimap as pm
 from phimap.report import error_curves
+from phimap.report.curves import WidthAdvice, _is_lower
 
 
 @pytest.mark.parametrize("n_rows", [40, 400], ids=["dual", "primal"])
@@ -69,3 +70,30 @@ def test_models_solved_in_passes_have_no_curves():
     ).fit(X, X[:, 0])
     curves = error_curves(model, [(X, X[:, 0])])
     assert (curves.width, curves.path) == (None, None)
+
+
+@pytest.mark.parametrize("labels", [False, True], ids=["numbers", "labels"])
+def test_advice_on_the_width_takes_no_test_row(rng, labels):
+    """Test rows of pure noise, which favour the narrowest model, do not change the advice; few rows give none."""
+    X = rng.uniform(-2, 2, (4000, 2))
+    y = np.sin(2 * X[:, 0]) * np.sin(2 * X[:, 1])
+    y = np.where(y > 0, "a", "b") if labels else y
+    kind = pm.KernelClassifier if labels else pm.KernelRegressor
+
+    def curves_of(n_rows):
+        fixed = {"metric": None, "length_scale": 0.7, "alpha": 1e-3, "corrections": None, "random_state": 0}
+        model = kind("gaussian", 64, **fixed).fit(X[:n_rows], y[:n_rows])
+        return error_curves(model, [(X[:500], rng.permutation(y)[:500])])
+
+    assert curves_of(4000).advice == WidthAdvice(400, 64, None, falls=not labels)
+    assert curves_of(900).advice is None
+
+
+def test_a_narrower_width_is_advised_only_beyond_noise(rng):
+    losses = rng.random(200)
+    assert _is_lower(losses, losses + 0.1)
+    assert not _is_lower(losses, losses + 0.001)
+    # A mean difference that a single row makes is noise.
+    one_row = losses + 20 * (np.arange(200) == 3)
+    assert one_row.mean() > 1.1 * losses.mean()
+    assert not _is_lower(losses, one_row)

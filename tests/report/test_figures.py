@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from phimap.report import figures
-from phimap.report.curves import Curve
-from phimap.report.page import _advice
+from phimap.comparison import Comparison, ModelResult
+from phimap.report import figures, kernel_figures
+from phimap.report.comparison import error_against_time
+from phimap.report.curves import WidthAdvice
+from phimap.report.page import _advice, environment
 
 
 @pytest.mark.parametrize(("n_classes", "per_class"), [(2, 10_695), (10, 10_695), (20, 10_695), (20, 12)])
@@ -30,15 +34,16 @@ def test_residuals_have_as_many_bars_as_rows_can_fill(rng, n_rows, n_bars):
 
 
 @pytest.mark.parametrize(
-    ("errors", "words"),
+    ("advice", "words"),
     [
-        ([3.0, 2.0, 1.0], "still falling"),
-        ([1.2, 1.005, 1.0], "flat"),
-        ([1.2, 1.0, 1.1], "try --features 32"),
+        (WidthAdvice(400, 64, None, True), "On 400 validation rows, 64 features err less than half as many: more"),
+        (WidthAdvice(400, 64, None, False), "more --features will hardly help"),
+        (WidthAdvice(400, 64, 32, False), "try --features 32"),
     ],
 )
-def test_advice_follows_the_curve(errors, words):
-    assert words in _advice(Curve(np.array([16, 32, 64]), np.array(errors)))
+def test_advice_follows_the_validation_rows(advice, words):
+    assert words in _advice(advice)
+    assert _advice(None) == ""
 
 
 def test_names_beside_the_axes_have_room():
@@ -47,3 +52,62 @@ def test_names_beside_the_axes_have_room():
     renderer = FigureCanvasAgg(plot.figure).get_renderer()
     for label in plot.axes.get_yticklabels():
         assert label.get_window_extent(renderer).x0 >= 0
+
+
+def overlapping(texts) -> list[tuple[str, str]]:
+    """Pairs of drawn texts whose boxes overlap."""
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts if text.get_text()]
+    return [
+        (one, other)
+        for place, (one, box) in enumerate(boxes)
+        for other, second in boxes[:place]
+        if box.overlaps(second)
+    ]
+
+
+@pytest.mark.parametrize("n_kernels", [3, 12, 40])
+def test_labels_of_the_search_do_not_overlap(n_kernels):
+    names = np.repeat([("gaussian", "laplacian", "cauchy")[k % 3] for k in range(n_kernels)], 3)
+    n_rows = np.repeat(1000 + 1000 * (np.arange(n_kernels) // 2), 3)
+    log = SimpleNamespace(
+        errors=np.linspace(0.9, 0.3, names.size),
+        n_rows=n_rows,
+        n_components=n_rows // 4,
+        kernels=names.tolist(),
+        metrics=["none"] * names.size,
+    )
+    plot = kernel_figures.search(log)
+    FigureCanvasAgg(plot.figure).draw()
+    notes = [text for text in plot.axes.texts if "rows" in text.get_text()]
+    assert notes
+    assert overlapping(notes) == []
+    places = plot.axes.transData.transform(
+        np.column_stack([plot.axes.get_xticks(), np.ones(len(plot.axes.get_xticks()))])
+    )
+    # Turned by 30 degrees, neighbours are half of their distance apart, and a line is 12 points high.
+    assert (np.diff(places[:, 0]) * 72 / plot.figure.dpi >= 24).all()
+
+
+def test_names_of_methods_do_not_overlap():
+    """Methods of nearly equal errors and seconds. Mutant: every name at the same offset from its mark."""
+    names = ["linear", "neighbours", "hgb", "lightgbm", "phimap", "gaussian", "ntk", "nystroem"]
+    results = tuple(
+        ModelResult(name, "", (1 + 0.001 * k,), 1.0, 1 + 0.01 * k, 0.1, None, 1.0) for k, name in enumerate(names)
+    )
+    found = Comparison("regression", 100, 100, 3, ["a", "b", "c"], 1, 2.0, results, (), {})
+    plot = error_against_time(found)
+    FigureCanvasAgg(plot.figure).draw()
+    assert overlapping(plot.axes.texts) == []
+    for text in plot.axes.texts:
+        text.xyann = (7, 5)
+    assert overlapping(plot.axes.texts)
+
+
+def test_heads_of_tables_do_not_break_inside_words():
+    page = environment().get_template("page.html.jinja").render()
+    rules = [rule for rule in page.split("}") if "overflow-wrap: normal" in rule]
+    assert any("th[scope=col]" in rule and ".bars" in rule and ".columns" in rule for rule in rules)
+    assert page.index("overflow-wrap: normal") > page.index(".bars th, .bars td")
+    # A rule of higher specificity would break the last head of a table of columns.
+    broken = [rule.partition("{")[0] for rule in page.split("}") if "overflow-wrap: anywhere" in rule]
+    assert not [names for names in broken if ":last-child" in names and ":not(.columns)" not in names]

@@ -44,6 +44,13 @@ def regressor(n: int, d: int, m: int, t: int = 1, kernel: str = "gaussian", **mo
     return lambda: model.fit(X, Y[:, 0] if t == 1 else Y).predict(X)
 
 
+def single(n: int, d: int, m: int) -> Any:
+    """A fit of float32 rows, whose length scale is chosen."""
+    X = dense(n, d, np.float32)
+    model = pm.KernelRegressor("gaussian", m, **SETTINGS)
+    return lambda: model.fit(X, X[:, 0]).predict(X)
+
+
 def unbounded(n: int, d: int, m: int) -> Any:
     """A fit to which another budget is told."""
     return regressor(n, d, m, memory="4GB")

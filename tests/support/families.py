@@ -34,6 +34,9 @@ KERNELS = [
     kernels.Cauchy(length_scale=3.0),
     kernels.Cauchy(length_scale=np.array([2.5, 2.0, 1.5, 3.0, 3.5])),
     kernels.Matern(nu=0.5, length_scale=2.0),
+    kernels.ExponentialPower(0.8, length_scale=2.0),
+    kernels.ExponentialPower(1.4, length_scale=np.array([0.5, 1.0, 1.5, 2.0, 2.5])),
+    kernels.ExponentialPower(2.0, length_scale=3.0),
     kernels.SpectralMixture(),
     kernels.SpectralMixture(
         weights=[2.0, 1.0, 0.5],
@@ -205,6 +208,10 @@ def feature_maps() -> dict[str, RandomMap]:
         "spherical-inexact": pm.SphericalFeatures(
             kernels.Zonal("tanh", coef0=-0.5), exact_degrees=(), projection="orthogonal", **fixed
         ),
+        "mondrian": pm.MondrianFeatures(3.0, **fixed),
+        "mondrian-signs": pm.MondrianFeatures(2.0, columns_per_partition=1, **fixed),
+        "binning": pm.BinningFeatures(kernels.Laplacian(length_scale=3.0), **fixed),
+        "binning-cells": pm.BinningFeatures(kernels.Laplacian(length_scale=3.0), columns_per_partition=8, **fixed),
         "nystroem": pm.NystroemFeatures(kernels.Matern(nu=1.5), **fixed),
         "nystroem-ntk": pm.NystroemFeatures(kernels.NTK(depth=2), **fixed),
         "ternary": pm.TernaryFeatures(kernels.Gaussian(length_scale=2.0), sparsity=0.5, **fixed),
@@ -234,6 +241,7 @@ def feature_maps() -> dict[str, RandomMap]:
         "tensorsrht-hadamard": pm.sketches.TensorSRHT(form="hadamard", **fixed),
         "polysketch": pm.sketches.PolySketch(degree=3, **fixed),
         "polysketch-osnap": pm.sketches.PolySketch(degree=2, leaf="osnap", **fixed),
+        "fourier-exponential-power": pm.FourierFeatures(kernels.ExponentialPower(1.3, length_scale=2.0), **fixed),
         "fourier-product": pm.FourierFeatures(
             kernels.Gaussian(length_scale=3.0) * kernels.Laplacian(length_scale=6.0), **fixed
         ),

@@ -17,4 +17,4 @@ GAUSSIAN: dict[str, Any] = {"kernel": "gaussian", **FIXED}
 def features_of(model: Any, X: Any) -> np.ndarray:
     """The features (n, m) that a fitted learner makes of rows."""
     fitted = model._fitted
-    return fitted.map.features(Compute(model.device, None, 2**30))(fitted.inputs.rows(X)).to_host().copy()
+    return fitted.map.features(Compute(model.device, None))(fitted.inputs.rows(X)).to_host().copy()

@@ -145,3 +145,51 @@ def test_numbers_are_read_from_text(text, point, comma):
 )
 def test_times_are_read_from_text(text, form, seconds):
     np.testing.assert_array_equal(seconds_in(pa.array([text]), form), [seconds])
+
+
+@pytest.mark.parametrize(
+    ("texts", "affixes", "numbers"),
+    [
+        (["$1,234", "$ 5.50", "-$2"], "$\t", [1234, 5.5, -2]),
+        (["€ 12", "€ 1.5", "€0.25"], "€\t", [12, 1.5, 0.25]),
+        (["EUR 12", "EUR 1.5"], "EUR\t", [12, 1.5]),
+        (["0.71 ct", "1.2 ct", "3ct"], "\tct", [0.71, 1.2, 3]),
+        (["12 %", "5%"], "\t%", [12, 5]),
+        (["90 km/h", "110 km/h"], "\tkm/h", [90, 110]),
+        (["-4 °C", "21 °C"], "\t°C", [-4, 21]),
+    ],
+)
+def test_currencies_and_units_are_read_as_numbers(texts, affixes, numbers):
+    cells = Cells("a", pa.array(texts))
+    assert cells.affixes(0.9) == affixes
+    np.testing.assert_allclose(cells.numbers("." + affixes), numbers)
+    # Cells without the unit are numbers too; other texts are not.
+    np.testing.assert_allclose(Cells("a", pa.array(["7", "seven"])).numbers("." + affixes), [7, np.nan])
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["k1", "k2", "k3"],
+        ["5 kg", "300 g", "2 kg"],
+        ["Route 66", "Route 1"],
+        ["12", "13"],
+        ["red", "blue"],
+        ["1 of 3 rooms", "2 of 5 rooms"],
+    ],
+)
+def test_names_of_levels_and_mixed_units_are_no_numbers(texts):
+    assert Cells("a", pa.array(texts)).affixes(0.9) == ""
+
+
+def test_a_comma_may_be_the_decimal_mark_of_a_price():
+    cells = Cells("a", pa.array(["1.234,50 €", "2,00 €"]))
+    np.testing.assert_allclose(cells.numbers("," + cells.affixes(0.9)), [1234.5, 2])
+
+
+@pytest.mark.parametrize(
+    ("text", "form"), [("Jan 05, 2020", "%b %d, %Y"), ("January 5, 2020", "%B %d, %Y"), ("5 January 2020", "%d %B %Y")]
+)
+def test_dates_are_written_out(text, form):
+    seconds = Cells("a", pa.array([text])).seconds(form)
+    assert seconds[0] == np.datetime64("2020-01-05", "s").astype(int)

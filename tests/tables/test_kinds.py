@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import phimap as pm
+from phimap.tables.encoding import UnreadCellsWarning
 
 N = 200
 
@@ -60,6 +61,7 @@ def summary(column, **options):
     return pm.TableEncoder(**options).fit(frame).summary_[0]
 
 
+@pytest.mark.filterwarnings("ignore::phimap.tables.encoding.UnreadCellsWarning")
 @pytest.mark.parametrize(("kind", "name"), CASES, ids=[name for _, name in CASES])
 def test_columns_are_recognised(kind, name):
     assert summary(COLUMNS[kind][name]).kind == kind
@@ -81,10 +83,29 @@ def test_what_is_left_out_is_said(name, note):
 
 
 def test_cells_that_could_not_be_read_are_counted():
-    found = summary(COLUMNS["number"]["a bad cell"])
+    with pytest.warns(UnreadCellsWarning, match=r"column 'c': cells that cannot be read as numbers .*1 of these rows"):
+        found = summary(COLUMNS["number"]["a bad cell"])
     assert found.n_missing == 1
     assert found.note == "read from text, 1 cell not read as numbers, taken for missing"
     assert summary(COLUMNS["number"]["decimal commas"]).note == "read from text with decimal commas"
+
+
+def test_unread_cells_of_new_rows_are_said_once_and_count_as_missing():
+    days = pd.date_range("2020-01-01", periods=N).strftime("%Y-%m-%d").to_series(index=range(N))
+    frame = pd.DataFrame({"day": days, "amount": [f"{x:.3f}" for x in draws().standard_normal(N)]})
+    frame.loc[3, "day"] = None
+    encoder = pm.TableEncoder().fit(frame)
+    new = frame.assign(day=days.where(np.arange(N) != 5, "31/12/2020"))
+    with pytest.warns(UnreadCellsWarning, match=r"column 'day': .* as dates count as missing \(1 of") as warned:
+        encoded = encoder.transform(new)
+    assert len(warned) == 1
+    np.testing.assert_array_equal(encoded[5, :-1], encoder.transform(frame)[3, :-1])
+    with pytest.warns(UnreadCellsWarning, match=rf"column 'day': .*\({N} of"):
+        encoder.transform(frame.assign(day=np.arange(N)))
+    with pytest.warns(UnreadCellsWarning, match=r"column 'amount': .* as numbers"):
+        encoder.transform(frame.assign(amount=["none of them"] * N))
+    # Missing cells are no unread cells.
+    encoder.transform(frame.assign(day=[None] * N, amount=["?"] * N))
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ TYPICAL = {
     "diameter": 5.0,
     "alpha": 2.0,
     "statistical_dimension": 20.0,
+    "largest_leverage": 100.0,
     "operator_norm": 15.0,
     "trace": 1000.0,
     "depth": 2,
@@ -134,6 +135,59 @@ def test_known_values():
     assert parts.printed == int(np.ceil(relu)) + int(np.ceil(sketch))
 
 
+def test_orders_of_the_text_of_the_survey():
+    root = 10**-2  # n^(-1/2) for n = 10^4 rows, whose alpha is n lambda
+    assert required_features("ridge-out-of-sample", epsilon=root, n=10**4, alpha=10**4 * root).value == 10**4
+    assert required_features("ridge-sgd", n=10**4).value == 100
+    plain, fast = evaluate("fourier-uniform"), evaluate("fastfood-uniform")
+    assert fast.value / plain.value == pytest.approx(log(4 / 0.1), rel=1e-3)
+    assert evaluate("maclaurin-uniform").value == int(np.ceil(4 * 16 * log(40)))
+    for d in (1, 3, 6):
+        s = required_features("qmc-entrywise", epsilon=0.01, d=d).value
+        assert s > np.exp(d)
+        assert log(s) ** d / s <= 0.01 < log(s - 1) ** d / (s - 1) * (1 + 1e-9)
+    # An error above the largest value of the rate asks for the number of directions from which the rate holds.
+    assert required_features("qmc-entrywise", epsilon=1.5, d=1).value == 3
+
+
+def test_largest_leverage_joins_plain_and_optimised_draws():
+    shared = {"epsilon": 0.3, "delta": 0.1, "statistical_dimension": 12.0}
+    plain = required_features("fourier-spectral", **shared, n=500, alpha=5.0)
+    assert required_features("largest-leverage-spectral", **shared, largest_leverage=100.0).value == plain.value
+    best = required_features("leverage-spectral", **shared)
+    assert required_features("largest-leverage-spectral", **shared, largest_leverage=12.0).value == best.value
+    with pytest.raises(ValueError, match="`largest_leverage` must be at least statistical_dimension=12"):
+        required_features("largest-leverage-spectral", **shared, largest_leverage=11.0)
+
+
+def test_largest_leverage_bounds_draws_of_a_finite_law():
+    """Draws from thirty frequencies, whose leverages are known; a hundredth of the number is not enough."""
+    rng, alpha, epsilon = np.random.default_rng(0), 3.0, 0.5
+    X, W = rng.standard_normal((60, 2)), 2 * rng.standard_normal((30, 2))
+    Z = np.exp(1j * X @ W.T)
+    K = (Z @ Z.conj().T).real / 30
+    values, vectors = np.linalg.eigh(K)
+    whitened = (vectors / np.sqrt(np.maximum(values, 0) + alpha)).T @ Z
+    leverages = np.square(np.abs(whitened)).sum(axis=0)
+    dimension = pm.metrics.statistical_dimension(K, alpha)
+    assert leverages.mean() == pytest.approx(dimension)
+    bound = required_features(
+        "largest-leverage-spectral",
+        epsilon=epsilon,
+        delta=DELTA,
+        statistical_dimension=dimension,
+        largest_leverage=leverages.max(),
+    ).value
+
+    def holds(s, seed):
+        drawn = whitened[:, np.random.default_rng(seed).integers(30, size=s)]
+        difference = (drawn @ drawn.conj().T).real / s - np.diag(values / (values + alpha))
+        return bool(np.abs(np.linalg.eigvalsh(difference)).max() <= epsilon)
+
+    assert is_upper_bound(holds, bound)
+    assert not is_upper_bound(holds, bound // 100)
+
+
 @pytest.mark.parametrize(("t", "r"), [(1.0, 0.5), (2.0, 0.75), (3.0, 1.0)])
 def test_source_bound_has_the_rows_of_table_4_as_cases(t, r):
     # Polynomial decay i^(-2t) is capacity 1/(2t); the row's exponent of n is (2t + 2r - 1) / (1 + 4rt).
@@ -150,6 +204,37 @@ def test_source_bound_has_the_rows_of_table_4_as_cases(t, r):
 def test_source_bound_without_regularity_is_linear_in_n():
     counts = [evaluate("ridge-source", n=n, source=0.5, capacity=0.0, compatibility=1.0).value for n in (100, 10000)]
     assert counts[1] / counts[0] == pytest.approx(100 * log(1080 * 10000) / log(1080 * 100), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "exponent"),
+    [
+        # The columns "lambda" of the survey's Tables 4 and 5, as powers of n.
+        ("ridge-basic", {}, -1 / 2),
+        ("ridge-source", {"source": 0.75, "capacity": 0.5, "delta": 0.1}, -1 / 2),
+        ("ridge-source", {"source": 1.0, "capacity": 0.5, "delta": 0.1}, -2 / 5),
+        ("ridge-plain-decay", {"decay": "harmonic"}, -1 / 2),
+        ("ridge-leverage-decay", {"decay": "polynomial", "decay_rate": 2.0}, -1 / 2),
+        ("lipschitz-plain-decay", {"decay": "exponential"}, -1),
+        ("lipschitz-leverage-decay", {"decay": "harmonic"}, -1),
+        ("svm-low-noise", {"decay": "exponential", "decay_rate": 3.0}, -1),
+        ("svm-low-noise", {"decay": "polynomial", "decay_rate": 3.0}, -3 / 4),
+        ("svm-low-noise", {"decay": "polynomial"}, -1 / 2),
+        ("svm-low-noise", {"decay": "harmonic"}, -1),
+        ("svm-separation", {"decay_rate": 1.0}, -2),
+        ("svm-separation", {"decay_rate": 0.5}, -1 / 2),
+    ],
+)
+def test_learning_bounds_say_their_regularization(name, arguments, exponent):
+    found = [required_features(name, n=n, **arguments) for n in (100, 10000)]
+    assert [one.regularization for one in found] == pytest.approx([100**exponent, 10000**exponent])
+    assert f"at lambda = {10000**exponent:.3g}" in str(found[1])
+
+
+def test_other_bounds_set_no_regularization():
+    found = required_features("fourier-entrywise", epsilon=0.3, delta=0.1, n=40)
+    assert found.regularization is None
+    assert "lambda" not in str(found)
 
 
 def test_decays_order_the_need():

@@ -72,7 +72,7 @@ def measure(
     feature_map: RandomMap, fitting: Any, measuring: Any, seeds: list[int], error: float, widest: int, n_rows: int
 ) -> Candidate:
     """Measure the map at two small widths and find the width that reaches `error`."""
-    # Nystroem landmarks are rows. With more components than rows the map would be narrower than required.
+    # Nystroem landmarks are rows. With more components than rows, the map would be narrower than requested.
     wide = min(WIDE, fitting.shape[0])
     widths = (max(wide // _NARROWING, 1), wide)
     errors, counts, seconds = [], [], 0.0
@@ -82,7 +82,7 @@ def measure(
         for seed in seeds:
             drawn = variant(feature_map, n_components=width, random_state=seed).fit(fitting)
             squares.append(relative_error(drawn, measuring, n_subset=measuring.shape[0]) ** 2)
-            # Only the timing of the last draw at the larger width is kept. Earlier timings may include compilation.
+            # Only the time of the last draw at the larger width is kept, because earlier times may include compilation.
             seconds = transform_seconds(drawn, measuring)
         errors.append(float(np.sqrt(np.mean(squares))))
         counts.append(drawn.record_.n_flops)
@@ -125,7 +125,7 @@ def _operations(widths: tuple[int, int], counts: list[int | None], n_features: i
     (narrow, wide), (few, many) = widths, counts
     if few is None or many is None:
         return lambda width: 2.0 * n_features * width
-    # Without `max`, widths padded to a power of two could give a negative quadratic term.
+    # Without `max`, the quadratic term could be negative for widths that are padded to a power of two.
     bend = max(0.0, (many / wide - few / narrow) / (wide - narrow)) if wide > narrow else 0.0
     slope = max(many / wide - bend * wide, 0.0)
     return lambda width: slope * width + bend * width**2

@@ -21,31 +21,31 @@ from phimap.learn.rows.validation import n_extreme, n_held_out
 from phimap.projections import WIDEST_DESIGN
 from phimap.theory.machine import REFERENCE, Machine
 
-# For each kernel, the field of `Machine` with the rate of its map. Nystroem features have no such rate: their seconds
-# are given by the user.
+# For each kernel, the field of `Machine` with the rate of its map. Nystroem features have no such rate, so the user
+# gives their seconds.
 _MAPS = {
     **dict.fromkeys(("auto", "gaussian", "laplacian", "matern", "cauchy", "arccosine", "dense"), "dense"),
     "structured": "structured",
     "ntk": "ntk",
     "nngp": "ntk",
 }
-# Bytes that a pass moves: for each number of the table (moments in float64), and for each feature (sums).
+# Number of bytes that a pass moves: for each number of the table (moments in float64), and for each feature (sums).
 _MOMENT_BYTES, _SUM_BYTES = 150, 12
-# Numbers of operations: to draw one feature; for a search of normal effort, and in it for each column; for corrections,
-# for each number of the table. The operations of search and corrections depend on the data: on real tables they are
-# between half and twice these numbers.
-_DRAW, _SEARCH, _SEARCH_COLUMN, _CORRECTIONS = 1e7, 6e11, 1e10, 2e5
-# Constants of the choice of alpha. It begins with an eigenvalue problem, whose order and operations divided by the cube
-# of the order come first. Then come the operations of the factorisations divided by ``m^3``, and those with Lanczos
-# steps divided by ``m^2``.
+# Numbers of operations: for drawing a feature; for a search of normal effort, and for each column in it; for
+# corrections and trees, for each number of the table. The operations of search, corrections and trees depend on the
+# data: on real tables they were between half and twice these numbers.
+_DRAW, _SEARCH, _SEARCH_COLUMN, _CORRECTIONS, _TREES = 1e7, 6e11, 1e10, 2e5, 3e5
+# Constants of the choice of alpha. The first two belong to the eigenvalue problem with which it begins: its order, and
+# its operations divided by the cube of the order. Then come the operations of the factorisations divided by ``m^3``,
+# and those with Lanczos steps divided by ``m^2``.
 EXACT_ORDER, _EIGENVECTORS = 768, 33.0
 _CUBE, _SQUARE = 5 / 6, 6000
-# For conjugate gradients, share of the passes that search for alpha, columns per target in these passes, and rank of
+# For conjugate gradients: share of the passes that search for alpha, columns per target in these passes, and rank of
 # the preconditioner.
 _SEARCHING, _COLUMNS, _RANK = 0.4, 10, 1024
 # Bytes that a search of normal effort takes, and bytes that the reader of tables takes.
 _SEARCH_BYTES, _READER_BYTES = 1.5e8, 6e7
-# For a cluster, number of tasks for each part of the table in a pass, and seconds that a scheduler needs to place a
+# For a cluster: number of tasks in a pass for each part of the table, and seconds that a scheduler needs to place a
 # task.
 _TASKS, _TASK_SECONDS = 3, 1e-3
 
@@ -193,8 +193,8 @@ def cost(
     memory : int or str, optional
         Byte budget of each process, such as ``"4GB"``; None sets no limit.
     passes : int, optional
-        Number of passes over the features by a solver that holds no Gram matrix. In a fit the convergence of the solver
-        decides it. None assumes 20.
+        Number of passes over the features, for a solver that holds no Gram matrix. In a fit, the convergence of the
+        solver decides it. None assumes 20.
     file_columns : int, optional
         Numbers in a row of the file, if there are fewer than `n_columns` because categories are encoded as several
         columns.
@@ -285,6 +285,9 @@ class _Clock:
         if work.corrects:
             operations = _CORRECTIONS * work.n_train * work.n_columns
             yield self._over_rows("corrections", {"regions": self.machine.products(operations, 4)})
+        if work.grows_trees:
+            operations = _TREES * work.n_train * work.n_columns * work.n_targets
+            yield self._over_rows("trees", {"growth": self.machine.products(operations, 4)})
         if work.holdout:
             n = float(work.n_rows - work.n_train)
             scoring = {"features": self._features(n) + self._narrow(2 * n, work.n_targets)}
@@ -295,12 +298,12 @@ class _Clock:
         return n_rows * self.work.n_components * self.feature_seconds * self.work.itemsize / 4
 
     def _narrow(self, operations_a_feature: float, columns: float) -> float:
-        """Seconds for products of the features with a few columns. At 12 columns they run at half speed."""
+        """Seconds for products of the features with a few columns. Products with 12 columns run at half speed."""
         operations = operations_a_feature * self.work.n_components * (columns + HALF_SPEED)
         return self.machine.products(operations, self.work.itemsize)
 
     def _feature_map(self) -> StageCost:
-        """The stage that draws the map, after a search if there is one; one process does both."""
+        """The stage that runs the search, if any, and draws the map. One process runs the whole stage."""
         work = self.work
         parts = {"drawing": self.machine.products(_DRAW * work.n_components, 4)}
         if work.search:
@@ -309,7 +312,8 @@ class _Clock:
 
     def _gram(self, moments: float) -> StageCost:
         work, machine, n, m = self.work, self.machine, float(self.work.n_train), self.work.n_components
-        # Each batch reads and writes the sums, and the product that is added to them.
+        # Each batch writes its own Gram matrix and reads it again to add it to the sums, which are also read and
+        # written.
         triangles = n / work.batch_rows * work.triangle_bytes * (2 + work.itemsize / 4)
         parts = {
             "features": self._features(n),
@@ -319,7 +323,7 @@ class _Clock:
             + self._narrow(2 * n, work.n_targets),
         }
         if work.workers > 1:
-            # On a cluster every thread has its own sums, which are joined in pairs while other threads wait.
+            # On a cluster every thread has its own sums. They are joined in pairs while other threads wait.
             cores = work.workers * work.threads
             parts["joining sums"] = cores * ceil(log2(cores)) * machine.moves(3.0 * work.triangle_bytes)
         operations, tree = n * m**2 + 2 * n * m * work.n_targets, 8.0 * m * work.n_targets + work.triangle_bytes
@@ -340,7 +344,7 @@ class _Clock:
         return StageCost("regularisation", parts, sum(parts.values()))
 
     def _passes(self) -> StageCost:
-        """The stage with all passes of a solver that holds no Gram matrix, and with its preconditioner."""
+        """The stage of a solver that holds no Gram matrix: all its passes, and its preconditioner."""
         work, machine, n, m = self.work, self.machine, float(self.work.n_train), self.work.n_components
         n_passes, rank = work.n_passes, min(m, _RANK)
         searching = _SEARCHING if work.solver == "cg" else 0.0
@@ -369,12 +373,12 @@ class _Clock:
         tree: float = 0.0,
         n_passes: int = 1,
     ) -> StageCost:
-        """A stage that goes over rows: reading and computing share the cores, one thread of a process reads.
+        """A stage that goes over rows. Reading and computing share the cores; one thread of a process reads.
 
         `tree` is the number of bytes that every worker sends once, to a worker that adds them to its own sums.
         """
         work, machine, cores = self.work, self.machine, self.work.workers * self.work.threads
-        # Held-out rows are also read, but not used.
+        # Held-out rows are also read, although they are not used.
         numbers = work.n_rows * ((work.file_columns or work.n_columns) + 1.0) * readings
         reading, computing = machine.reads(numbers, work.file_format), sum(core_seconds.values())
         readers = cores if work.workers > 1 else 1
@@ -394,7 +398,7 @@ def _memory(work: Workload, machine: Machine) -> tuple[float, float]:
     """Largest numbers of bytes that a worker and the driver hold at a time."""
     m, size = work.n_components, work.itemsize
     in_memory, reader = work.file_format == "memory", work.file_format in ("csv", "parquet")
-    # The batch of rows in use, and the next batch, which is being read.
+    # Two batches of rows are held: the one in use, and the next one, which is being read.
     rows = work.n_rows if in_memory and work.workers == 1 else 2 * work.batch_rows
     process = machine.process + reader * _READER_BYTES + (work.held_out_bytes if work.holdout else 0)
     process += rows * work.row_bytes

@@ -7,7 +7,7 @@ from math import ceil, exp, log
 
 import numpy as np
 
-# Largest logarithm of a predicted growth in width. It prevents overflow: no memory holds e^40 components.
+# Largest logarithm of a predicted growth in width. It prevents overflow, and no memory holds e^40 components anyway.
 _MOST_GROWTH = 40.0
 
 
@@ -46,6 +46,6 @@ def measured_rate(widths: tuple[int, int], errors: tuple[float, float]) -> float
 
 
 def _ratio(larger: float, smaller: float) -> float:
-    """Quotient of two errors, each raised to at least one rounding error to avoid 0 / 0."""
+    """Quotient of two errors. Each is raised to at least one rounding error, which avoids 0 / 0."""
     floor = float(np.finfo(np.float64).eps)
     return max(larger, floor) / max(smaller, floor)

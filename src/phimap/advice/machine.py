@@ -23,11 +23,11 @@ from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.random_map import RandomMap
 from phimap.theory import REFERENCE, Machine
 
-# Number of rows and width of a typical batch of features in a learner, and number of columns of the table that
-# `Machine` assumes.
+# Number of rows and width of a typical batch of features in a learner; number of columns of the table that `Machine`
+# assumes.
 _ROWS, _WIDTH, _COLUMNS = 4096, 2048, 28
 _MAP_WIDTH = 1024
-# Number of rows of the files whose reading is timed. This is some 10 MB of text.
+# Number of rows of the files whose reading is timed. They have some 10 MB of text.
 _FILE_ROWS = 30_000
 
 
@@ -103,8 +103,8 @@ def _gram_speed(bandwidth: float) -> float:
     Z = np.random.default_rng(0).random((_ROWS, _WIDTH), dtype=np.float32)
     triangle = BlockTriangle.zeros(_WIDTH)
     seconds = _seconds(lambda: triangle.add_products(Z, n_jobs=1))
-    # Memory traffic of the addition: the float64 sums are read and written, and so are the float32 products, which are
-    # half as large.
+    # Memory traffic of the addition: the float64 sums are read and written, and so are the float32 products, which have
+    # half the size.
     adding = 3 * triangle.data.nbytes / bandwidth
     return float(_ROWS) * _WIDTH**2 / max(seconds - adding, seconds / 2) / 1e9
 

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from phimap.random_map import RandomMap
 
-# Order of the measured products. They take tens of milliseconds, and BLAS runs at full speed for far smaller orders.
+# Order of the measured products. They take tens of milliseconds. BLAS reaches full speed at far smaller orders.
 _ORDER = 1536
 _REPEATS = 3
 

@@ -1,4 +1,4 @@
-"""The sizes of a fit, and what they imply in the learner: the solver, its bytes, and the number of rows of a batch."""
+"""The sizes of a fit, and what the learner derives from them: solver, bytes, and number of rows of a batch."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from phimap.theory.machine import FORMATS
 
 # The solvers of learners. "passes" stands for the solver of losses that are not squared errors.
 SOLVERS = ("auto", "cholesky", "cg", "passes")
-# Number of passes assumed if the user gives none. In a fit the convergence of the solver decides it; 4 to 24 passes
-# were counted.
+# Number of passes that is assumed if the user gives none. In a fit, the convergence of the solver decides it; 4 to 24
+# passes were counted.
 _PASSES = 20
-# Least number of rows for corrections of a searched kernel, and bytes that corrections hold for each target of a row.
+# Least number of rows for corrections of a searched kernel. Bytes that corrections take for each target of a row.
 _CORRECTED_ROWS, _CORRECTED_BYTES = 8000, 48
 # Bytes of a part of a table that is one task of a cluster: the default of Dask's readers.
 _PART_BYTES = 128 * 2**20
-# A memory budget that limits nothing.
+# A memory budget that sets no limit.
 _UNLIMITED = 2**62
 
 
 @dataclass(frozen=True)
 class Workload:
-    """The arguments of `cost`, checked: what is fitted, where, and with what.
+    """The checked arguments of `cost`.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Workload:
         """The solver that a learner chooses for squared errors."""
         m = self.n_components
         spare = self.budget - smallest_batch(m, self.itemsize)
-        # The flops of a product with a dense matrix. Structured maps take fewer.
+        # These are the flops of a product with a dense matrix. Structured maps take fewer.
         n_flops = 2 * self.n_columns * m
         return choose("squared", "auto", self.n_train, m, spare, t=self.n_targets, n_flops=n_flops).name
 
@@ -106,7 +106,7 @@ class Workload:
 
     @property
     def solver_bytes(self) -> int:
-        """Bytes that the solver states as its need."""
+        """Number of bytes that the solver states as its need."""
         if self.solver == "cholesky":
             return RidgeSolver.memory(self.n_train, self.n_components, self.n_targets)
         member = MEMBERS[("squared", "cg") if self.solver == "cg" else ("logistic", "quasi-newton")]
@@ -114,7 +114,7 @@ class Workload:
 
     @property
     def triangle_bytes(self) -> int:
-        """Bytes of the sums of products of features, which are a triangle of blocks."""
+        """Bytes of the sums of products of features, which are stored as a triangle of blocks."""
         return 8 * packed_entries(self.n_components)
 
     @property
@@ -139,7 +139,10 @@ class Workload:
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of features that all workers keep between passes: those that fit half of the spare budget."""
+        """Bytes of the features that all workers keep between passes.
+
+        They keep as many as fit half of the spare budget.
+        """
         if self.solver == "cholesky":
             return 0
         spare = max(0, self.budget - self.solver_bytes - self.batch_bytes) // 2
@@ -161,9 +164,19 @@ class Workload:
 
     @property
     def corrects(self) -> bool:
-        """Whether corrections are tried: for a searched kernel, and enough rows that fit a quarter of the budget."""
+        """Whether corrections are tried: for a searched kernel, with enough rows that fit a quarter of the budget."""
         n_bytes = self.n_train * (8 * self.n_columns + _CORRECTED_BYTES * self.n_targets)
         enough = self.n_train >= max(_CORRECTED_ROWS, 2 * self.n_components) and n_bytes <= self.budget // 4
+        return self.search and self.solver == "cholesky" and self.workers == 1 and enough
+
+    @property
+    def grows_trees(self) -> bool:
+        """Whether trees are tried: for a searched kernel, with enough rows that fit a quarter of the budget."""
+        # The learners' module is imported only for a plan that needs it.
+        from phimap.learn.average import LEAST_ROWS, trees_memory
+
+        n_bytes = trees_memory(self.n_train, self.n_columns, self.n_targets)
+        enough = self.n_train >= LEAST_ROWS and n_bytes <= self.budget // 4
         return self.search and self.solver == "cholesky" and self.workers == 1 and enough
 
     @property

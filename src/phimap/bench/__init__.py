@@ -8,11 +8,11 @@ them. Start reading with `experiment.py`, which defines `Report`. Only the packa
 EXPERIMENTS = {
     "active-learning": (
         "active_learning",
-        "Han et al. (2021), Figure 3: labels of greedy designs against random ones, with 2,048 features of its 10,000",
+        "Han et al. (2021), Figure 3: labels of greedy designs against random ones, by ridge and with 2,048 features",
     ),
     "approximation": (
         "approximation",
-        "Liu et al. (2021), Section 6.1 and Table 7: error of every projection, without MNIST-8M, cod-RNA and covtype",
+        "Liu et al. (2021), Table 7 and Figure 4(a): error of every projection, without MNIST-8M, cod-RNA and covtype",
     ),
     "classification": (
         "approximation",
@@ -24,7 +24,7 @@ EXPERIMENTS = {
     ),
     "double-descent": (
         "double_descent",
-        "Liu et al. (2021), Figure 5: errors as the number of features passes that of rows",
+        "Liu et al. (2021), Figure 5: errors as the number of features passes that of rows, and on two further tasks",
     ),
     "ntk-function": (
         "ntk.function",
@@ -32,7 +32,7 @@ EXPERIMENTS = {
     ),
     "ntk-activations": (
         "ntk.activations",
-        "Zandieh et al. (2021), Equations 18 to 20: tangent kernels of other activations, their maps and networks",
+        "Zandieh et al. (2021), Equations 18 to 20: maps and networks of other activations, on unit or Gaussian rows",
     ),
     "ntk-error": (
         "ntk.error",
@@ -62,7 +62,7 @@ EXPERIMENTS = {
     "cntk-mnist": ("cntk", "the same on MNIST"),
     "footprint": (
         "footprint.accuracy",
-        "Ali et al. (2022), Figures 1, 4, 10 to 12 and 14: accuracy against bytes, on at most 20,000 rows",
+        "Ali et al. (2022), Figures 1, 4, 10 to 12: accuracy against bytes and number of features, at most 20,000 rows",
     ),
     "footprint-path": (
         "footprint.regularisation",

@@ -1,12 +1,12 @@
 """Active learning: accuracy with the labels of a greedy design, and with the labels of random rows.
 
-Han, Avron, Shoham, Kim, Shin (2021), *Random features for the neural tangent kernel*, Section 5.4 and Figure 3: rows of
-MNIST are picked by the greedy minimisation of their Appendix C on features of the neural tangent kernel of a network of
-four layers.
+Han, Avron, Shoham, Kim, Shin (2021), *Random features for the neural tangent kernel*, Section 5.4 and Figure 3. Rows of
+MNIST are picked by the greedy minimisation of the source's Appendix C. The features are those of the neural tangent
+kernel of a network with four layers.
 
-What differs: ridge regression on the same features is fitted to the labels, while the source trains the network. There
-are 10,000 rows to pick from (``--rows``) and 2,048 features (``--features``). The source has 10,000 features and does
-not state the number of rows.
+Differences from the source: ridge regression on the same features is fitted to the labels, while the source trains the
+network, of width 1,000. There are 10,000 rows to pick from (``--rows``) and 2,048 features (``--features``). The source
+has 10,000 features and does not state the number of rows.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def run(
 ) -> Iterator[dict[str, Any]]:
     """Pick rows greedily and at random, and train on the labels of the first rows picked.
 
-    One greedy design of the largest size is made; its first rows are the smaller designs. Sizes above the number of
-    rows are left out. `seed` draws the rows to pick from and the map. `accuracy` is the accuracy on the test rows in
-    percent; for random designs it is the mean of ten designs. `seconds` is the time of the whole greedy design,
-    including the features, and 0 for random designs.
+    One greedy design of the largest size is made. Its first rows are the smaller designs. Sizes above the number of
+    rows are left out. `seed` draws the map and the rows from which the design picks. `accuracy` is the accuracy on the
+    test rows in percent; for random designs it is the mean of ten designs. `seconds` is the time of the whole greedy
+    design, including the features, and 0 for random designs.
     """
     for draw in draws:
         rng = np.random.default_rng(draw)
@@ -101,12 +101,18 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 def _findings(found: pd.DataFrame) -> list[Finding]:
     """Return the accuracy of both designs on MNIST at every size."""
     one, draws = found.iloc[0], found["seed"].nunique()
-    run = f"{one.n_rows:,} rows to pick from, m = {one.n_components:,}, depth {one.depth}"
-    run += f", {draws} draws (paper: rows not stated, m = 10,000)"
+    size = f"{one.n_rows:,} rows to pick from, m = {one.n_components:,}, depth {one.depth}, {draws} draws, ridge"
+    asked = "rows not stated, m = 10,000, four layers, a trained network of width 1,000"
     quantity, published = "accuracy on MNIST (%), greedy; random", "greedy above random (a plot)"
     return [
         Finding(
-            "Han et al. (2021)", f"Figure 3, {labels:,} labels", quantity, run, f"{ours:.1f}; {rand:.1f}", published
+            "Han et al. (2021)",
+            f"Figure 3, {labels:,} labels",
+            quantity,
+            size,
+            f"{ours:.1f}; {rand:.1f}",
+            published,
+            asked,
         )
         for labels, ours, rand in spread(found, "n_labels", "design", "accuracy").itertuples(index=False)
     ]

@@ -35,7 +35,8 @@ from phimap.features import FeatureMap
 DEPTH, FILTER_SIZE = 3, 3
 WIDTHS = (1024, 4096)
 METHODS = ("sketch", "gradient", "cnn", "exact")
-#: Methods fitted by default. The exact kernel is left out because it takes one core an hour for 500 images.
+#: Methods that are fitted by default. The exact kernel is not included, because it takes one core an hour for 500
+#: images.
 CHOSEN = ("sketch", "gradient")
 #: Table 1 of Zandieh et al. (2021): method, number of features, accuracy in percent, and seconds on one RTX 2080, for
 #: all 50,000 lossless training images of CIFAR-10. The values of the exact kernel and of the network are from Arora et
@@ -55,7 +56,7 @@ _PAPER = "Zandieh et al. (2021)"
 # Maximum numbers of training and test images of the exact kernel. The 375,000 pairs take one core an hour at 32 x 32
 # pixels.
 EXACT_ROWS = 500
-# Default number of training images: larger sets take hours on a CPU.
+# Default number of training images. Larger sets take hours on a CPU.
 _MOST_ROWS = 2000
 
 
@@ -143,7 +144,7 @@ def _measurement(
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Fit the chosen methods, and make tables of accuracies and seconds, ours and the published ones."""
+    """Fit the chosen methods, and make tables of our and the published accuracies and seconds."""
     draws, methods = options.seeds(1), options.chosen(METHODS) if options.methods else list(CHOSEN)
     n = options.rows or _MOST_ROWS
     if options.name == "cntk-cifar10":
@@ -170,7 +171,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _findings(found: pd.DataFrame, origin: str) -> list[Finding]:
-    """Return our accuracies with those of Table 1 at the same width, or for gradient features the nearest width."""
+    """Return our accuracies with those of Table 1 at the same width; for gradient features, at the nearest width."""
     findings = []
     for (method, width, n_rows), fits in found.groupby(["method", "n_components", "n_rows"], sort=False):
         known = {
@@ -182,8 +183,9 @@ def _findings(found: pd.DataFrame, origin: str) -> list[Finding]:
             published = known[nearest] if nearest == width else f"{known[nearest]} ({nearest:,} features)"
         features = {"sketch": f", m = {width:,}", "gradient": f", m = {width:,}", "cnn": f", {CHANNELS} channels"}
         size = f"{n_rows:,} training and {fits['n_test'].iloc[0]:,} test images, {origin}"
-        size += "" if n_rows == 50_000 else " (paper: 50,000 and 10,000)"
-        place = f"Table 1 and Figure 2b, {_NAMES[method]}{features.get(method, '')}"
+        copied = method in ("cnn", "exact")
+        place = f"Table 1{'' if copied else ' and Figure 2b'}, {_NAMES[method]}{features.get(method, '')}"
+        theirs = "50,000 training and 10,000 test images" + (", copied from Arora et al. (2019)" if copied else "")
         ours = f"{fits['accuracy'].mean():.2f}, {fits['seconds'].min():,.0f}"
-        findings.append(Finding(_PAPER, place, "accuracy (%), seconds", size, ours, published))
+        findings.append(Finding(_PAPER, place, "accuracy (%), seconds", size, ours, published, theirs))
     return findings

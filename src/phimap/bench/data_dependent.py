@@ -28,7 +28,8 @@ from phimap.kernels import FiniteSpectrum, Gaussian
 from phimap.learn.search.families import median_length_scale
 
 WIDTHS = (64, 128, 256, 512, 1024)
-#: Length scales of the Gaussian kernel, in units of the median distance: the usual one, and a much too small one.
+#: Length scales of the Gaussian kernel, in units of the median distance: the usual length scale, and one that is much
+#: too small.
 SCALES = (1.0, 0.25)
 _SETS, _BUNDLED = ("letter", "magic04", "protein"), ("digits", "diabetes")
 _MOST_ROWS, _TEST_ROWS = 8000, 4000
@@ -43,7 +44,7 @@ def _compressed(kernel: Gaussian, m: int, method: str) -> Any:
 
 
 #: For each method, a function that makes the map from a kernel and a number of features. Reweighted features have
-#: independent directions, so that they differ from plain ones only in their weights.
+#: independent directions, so that they differ from plain features only in their weights.
 MAPS: dict[str, Any] = {
     **{name: partial(pm.FourierFeatures, projection=name) for name in ("gaussian", "orthogonal", "minimum-energy")},
     "nystroem": pm.NystroemFeatures,
@@ -84,7 +85,9 @@ def load(name: str, folder: Path | None, seed: int = 0, most_rows: int = _MOST_R
 def run(
     task: TableTask, methods: Sequence[str], *, widths: Sequence[int] = WIDTHS, draws: Sequence[int] = range(3)
 ) -> Iterator[dict[str, Any]]:
-    """Fit every method at every scale and width. A first fit of each method is not timed because it compiles.
+    """Fit every method at every scale and width.
+
+    Each method is fitted once before, without timing, because it compiles.
 
     `scale` is the length scale of the kernel in units of the median distance, NaN if it was searched for. `error` is
     the relative Frobenius error against the Gaussian kernel on test rows, NaN for methods that estimate another kernel.
@@ -139,17 +142,18 @@ def report(options: BenchOptions, stages: Stages) -> Report:
         one.name: measured(stages, one.name, run(one, methods, widths=widths, draws=draws), n_fits) for one in tasks
     }
     tables, figures, findings = [], {}, []
+    n_rows = {one.name: len(one.X) for one in tasks}
     for name, of_set in fits.items():
         for scale in SCALES:
             part = of_scale(of_set, scale)
             tables += [_table(name, scale, part, what) for what in _WORDS]
             figures[f"data-dependent_{name}_{scale:g}.png"] = partial(_figure, name, scale, part)
-            findings += _findings(name, scale, part)
+            findings += _findings(name, scale, part, n_rows[name])
         tables.append(equal_accuracy(name, of_set))
     return Report(pd.concat(fits.values(), ignore_index=True), tables, figures, findings)
 
 
-def _findings(dataset: str, scale: float, found: pd.DataFrame) -> Iterator[Finding]:
+def _findings(dataset: str, scale: float, found: pd.DataFrame, n_rows: int) -> Iterator[Finding]:
     """Return the smallest error and the best score at the middle width, with those of plain features."""
     widths = sorted(set(found["n_components"]))
     width, draws = widths[len(widths) // 2], found["seed"].nunique()
@@ -158,7 +162,8 @@ def _findings(dataset: str, scale: float, found: pd.DataFrame) -> Iterator[Findi
         if "gaussian" in means.index:
             place = f"Sections 2.4 and 4, {dataset}, length scale {scale:g} medians"
             ours = f"{means[what][winner]:.3g} ({winner}); plain features {means[what]['gaussian']:.3g}"
-            yield Finding("Liu et al. (2021)", place, _WORDS[what], f"{width:,} features, {draws} draws", ours)
+            size = f"{n_rows:,} training rows, {width:,} features, {draws} draws"
+            yield Finding("Liu et al. (2021)", place, _WORDS[what], size, ours)
 
 
 def of_scale(found: pd.DataFrame, scale: float) -> pd.DataFrame:

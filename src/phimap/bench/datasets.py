@@ -40,7 +40,7 @@ class Source:
     clip: float = 0.0
 
 
-#: Sets by name. Sets that are in Table 6 of Liu et al. (2021) are scaled as stated there.
+#: Sets by name. Sets from Table 6 of Liu et al. (2021) are scaled as that table states.
 SETS = {
     "ijcnn1": Source(MEDIUM, "ijcnn1", "none"),
     "EEG": Source(MEDIUM, "eeg_eye", "mapstd", clip=0.001),
@@ -141,10 +141,9 @@ def locate_first(files: Sequence[str], folder: str | os.PathLike[str] | None) ->
     return locate(" or ".join(files), folder)
 
 
-def unit_rows(X: np.ndarray, centre: bool) -> np.ndarray:
-    """Scale rows to norm 1, in float32. If `centre`, subtract the mean row first. Zero rows stay zero."""
+def unit_rows(X: np.ndarray) -> np.ndarray:
+    """Scale rows to norm 1, in float32. Zero rows stay zero."""
     X = X.astype(np.float64)
-    X = X - X.mean(axis=0) if centre else X
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     return (X / np.where(norms > 0, norms, 1.0)).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""Ridge regression with an exact kernel, or with features held in memory, for comparison in the experiments."""
+"""Ridge regression with an exact kernel, or with features in memory, for comparison in the experiments."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def predictions(
 def kernel_predictions(
     K: np.ndarray, Y: np.ndarray, train: np.ndarray, test: np.ndarray, alphas: tuple[float, ...] = ALPHAS
 ) -> list[np.ndarray]:
-    """Do the same as `predictions`, given the kernel matrix (n, n) of all rows and masks of training and test rows."""
+    """Return the result of `predictions`, given the kernel matrix (n, n) and masks of training and test rows."""
     mean = Y[train].mean(axis=0)
     return _solve(K[np.ix_(train, train)], K[np.ix_(test, train)], Y[train] - mean, mean, alphas)
 
@@ -64,11 +64,11 @@ def kernel_predictions(
 def feature_predictions(
     Z: np.ndarray, Y: np.ndarray, Z_test: np.ndarray, alphas: tuple[float, ...] = ALPHAS
 ) -> list[np.ndarray]:
-    """Do the same as `predictions`, given features (n, m) of training rows and (t, m) of test rows."""
+    """Return the result of `predictions`, given features (n, m) of training rows and (t, m) of test rows."""
     mean = Y.mean(axis=0)
     if len(Z) <= Z.shape[1]:
         return _solve(Z @ Z.T, Z_test @ Z.T, Y - mean, mean, alphas)
-    # Alpha is in units of the mean diagonal of the n x n matrix, not of the m x m matrix.
+    # Alpha is in units of the mean diagonal of the n x n matrix, and not of the m x m matrix.
     units = Z.shape[1] / len(Z)
     return _solve(Z.T @ Z, Z_test, Z.T @ (Y - mean), mean, tuple(alpha * units for alpha in alphas))
 
@@ -76,7 +76,7 @@ def feature_predictions(
 def _solve(
     gram: np.ndarray, cross: np.ndarray, right: np.ndarray, mean: np.ndarray, alphas: tuple[float, ...]
 ) -> list[np.ndarray]:
-    # If all features are zero, the kernel is zero. The scale 1 then makes the predictions the mean.
+    # If all features are zero, the kernel is zero. With the scale 1, the predictions are then the mean.
     scale = float(gram.trace()) / len(gram) or 1.0
     found = []
     with single_threaded_blas():

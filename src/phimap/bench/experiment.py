@@ -65,10 +65,12 @@ class Finding:
     quantity : str
         The measured quantity with its unit, as in "accuracy (%)".
     size : str
-        Numbers of rows, features and draws of our run, and those of the paper if they differ.
+        Numbers of rows, features and draws of our run.
     ours : str
     published : str
         Published value; "-" if the paper does not state one.
+    published_size : str
+        Numbers of rows, features and draws in the paper; "-" if the paper has no such experiment.
     """
 
     paper: str
@@ -77,6 +79,7 @@ class Finding:
     size: str
     ours: str
     published: str = "-"
+    published_size: str = "-"
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,8 @@ class Report:
         """Return the tables, followed by a table of the findings if there are any."""
         if not self.findings:
             return list(self.tables)
-        frame = pd.DataFrame(self.findings).rename(columns={"size": "size run"})
+        frame = pd.DataFrame(self.findings)
+        frame = frame.rename(columns={"size": "size run", "published_size": "size published"})
         frame["place"] = frame["paper"] + ", " + frame["place"]
         return [*self.tables, ResultTable("beside the papers", frame.drop(columns="paper"))]
 

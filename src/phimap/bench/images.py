@@ -1,4 +1,4 @@
-"""Images for the experiments, read from files of arrays; CIFAR-10 is read from whichever file the user has."""
+"""Images for the experiments, read from files of arrays. CIFAR-10 is read from the first of its files that exists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CIFAR10 = {
 
 @dataclass(frozen=True)
 class Images:
-    """Images (n, h, w, c) in float32 with labels. Training images have mean 0 and deviation 1 in each channel.
+    """Images (n, h, w, c) in float32 with labels. In each channel, training images have mean 0 and deviation 1.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ def network_labels(
     device = "cuda" if torch.cuda.is_available() else "cpu"
     classes, numbers = np.unique(y, return_inverse=True)
     images, targets = torch.from_numpy(np.moveaxis(X, -1, 1).copy()).to(device), torch.from_numpy(numbers).to(device)
-    # torch has a global generator; its state is restored afterwards.
+    # torch has a global generator, whose state is restored afterwards.
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         layers: list[object] = []

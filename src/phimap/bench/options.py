@@ -12,7 +12,7 @@ from phimap._options import Option, Quiet, numbers, seeds, words
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """The options of ``phimap bench``. None means that the experiment chooses."""
+    """The options of ``phimap bench``. An option that is None is chosen by the experiment."""
 
     name: Annotated[str, Option("An experiment, or list, which shows them.", positional=True)]
     data: Annotated[Path | None, Option("Folder of the data sets. Default: PHIMAP_DATA.")] = None

@@ -35,12 +35,12 @@ DEGREES = (2, 3, 7, 10, 20)
 COEF0 = (0, 1)
 WIDTHS = (512, 2048, 8192)
 ERROR_ROWS = 1000
-#: Names of scikit-learn's map, and of our map that the last table compares with it.
+#: Name of scikit-learn's map, and name of our map that the last table compares with it.
 PEER, OURS = "scikit-learn", "polysketch"
 # Maximum number of rows to which maps are fitted.
 _FIT_ROWS = 5000
-# Maximum of rows times degree times width in one call of `transform`, because scikit-learn's map holds all transforms
-# of these rows in memory at once.
+# Maximum of rows times degree times width in one call of `transform`. Scikit-learn's map holds all transforms of these
+# rows in memory at once.
 _PIECE = 2**25
 
 
@@ -91,14 +91,14 @@ def run(
     all methods alike. `coef0` is the constant of the kernel. `fit_seconds` is the time of drawing the map, and
     `seconds` the time of mapping the rows on which the error is measured.
     """
-    X = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))], False)
+    X = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))])
     rows = X[:n_rows]
     others = X[n_rows : n_rows + _FIT_ROWS] if len(X) > 2 * n_rows else X
     for degree, constant in product(degrees, coef0):
         exact = Polynomial(degree, gamma=1.0, coef0=constant)(rows.astype(np.float64))
         size = np.linalg.norm(exact)
         for method in methods:
-            # The first call compiles or loads code, which no measured time should include.
+            # The first call compiles or loads code, whose time no measurement should include.
             METHODS[method](degree, constant, 64, draws[0]).fit(others[:64]).transform(rows[:2])
         for draw, method, width in product(draws, methods, widths):
             phi = METHODS[method](degree, constant, width, draw)

@@ -6,8 +6,8 @@ of features with which ``K + alpha I`` is approximated to a factor of 1 +- epsil
 circle, in three tight clusters, or all equal. Lemma 3 of Han et al.: sketches of products. Lemma 3 of Zandieh et al.:
 Taylor polynomials.
 
-What differs: the sources state bounds without testing them. Only 12 rows are used, because the promised numbers of
-features grow with the number of rows.
+Differences from the sources: the sources state bounds without testing them. Only 12 rows are used, because the promised
+numbers of features grow with the number of rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from phimap.bench.options import BenchOptions
 _SURVEY, _HAN, _ZANDIEH = "Liu et al. (2021)", "Han et al. (2021)", "Zandieh et al. (2021)"
 EPSILON, DELTA, ALPHA = 0.5, 0.1, 0.2
 ROWS, _LENGTH_SCALE = 12, 0.5
-# Number of columns, number of directions, distances in length scales, and number of draws for each variance. The
+# For each variance: number of columns, number of directions, distances in length scales, and number of draws. The
 # relative error of a measured variance is then 4 %.
 COLUMNS, DIRECTIONS, TAUS, DRAWS = 16, 32, (0.5, 1.0, 2.0), 2000
 _SIZE = f"{DIRECTIONS} directions, {COLUMNS} columns"
@@ -84,7 +84,7 @@ def variances(draws: int = DRAWS, seed: int = 0) -> Iterator[dict[str, Any]]:
     """Measure every variance at every distance, with the library's features."""
     for method, (_, options) in VARIANCES.items():
         for tau in TAUS:
-            # The difference has a random direction, which is not special for any structured projection.
+            # The difference has a random direction, so no structured projection treats it specially.
             difference = np.random.default_rng(seed).standard_normal(COLUMNS)
             rows = np.stack([np.zeros(COLUMNS), tau * difference / np.linalg.norm(difference)]) + 0.3
             width = DIRECTIONS if "pairing" in options else 2 * DIRECTIONS
@@ -206,7 +206,8 @@ def lemmas(draws: int = _BOUND_DRAWS) -> Iterator[dict[str, Any]]:
     """Test the lemmas on sketches of products, for a vector and for matrices, and on Taylor polynomials."""
     given: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
     promised = pm.theory.required_features("tensor-countsketch", **given)
-    # All entries are equal, so that products of entries collide most. A basis vector is sketched without error.
+    # All entries are equal, so that products of entries collide as much as possible. A basis vector would be sketched
+    # without error.
     flat = np.full((1, _FLAT_COLUMNS), _FLAT_COLUMNS**-0.5)
     found = []
     for seed in range(_SKETCH_DRAWS):
@@ -237,7 +238,7 @@ def _squares(X: np.ndarray, m: int, seed: int) -> np.ndarray:
 def _remainder(order: int, p: int) -> float:
     """Return the largest error on [-1, 1] of the Taylor polynomial of kappa0 or kappa1 with terms 0, ..., p.
 
-    The error is largest at 1, because coefficients are positive. Terms of kappa1 are integrals of those of kappa0.
+    The error is largest at 1, because coefficients are positive. Terms of kappa1 are integrals of terms of kappa0.
     """
     i = np.arange(p + 1)
     # The coefficients are (2 i)! / (4^i i!^2) / pi.
@@ -313,7 +314,7 @@ def _drawn(found: pd.DataFrame) -> str:
 
 
 def _printed_normalized(tau: float) -> float:
-    """Return the survey's printed variance of NRFF. It starts from the variance of pairs instead of offsets."""
+    """Return the variance of NRFF as the survey prints it. It starts from the variance of pairs instead of offsets."""
     E = np.exp(-(tau**2))
     return float(pm.theory.estimator_variance("gaussian", tau, DIRECTIONS) - E * (3 - E**2) / (4 * DIRECTIONS))
 

@@ -24,7 +24,7 @@ _FILES = {
 REGRESSION = {name: file for file, names in _FILES.items() for name in names.split()}
 # The last two columns of bike, casual and registered users, add up to the target.
 _KEPT = {"bike": slice(15)}
-# Sets that are left out: no classifier beats the majority class, probably because the labels were misread.
+# Sets that are left out, because no classifier beats the majority class. Their labels were probably misread.
 _UNUSABLE = ("congressional-voting", "statlog-australian-credit")
 
 

@@ -1,4 +1,4 @@
-"""The BLAS libraries in use, and whether OpenBLAS uses AVX-512 if the processor has it."""
+"""The BLAS libraries in use, and whether OpenBLAS uses AVX-512 on processors that have it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _PROCESSOR = Path("/proc/cpuinfo")
 
 
 def choose_core_type(environment: MutableMapping[str, str] = os.environ, processor: Path = _PROCESSOR) -> str | None:
-    """Make OpenBLAS use its AVX-512 kernels on processors for which it picks slower ones.
+    """Make OpenBLAS use its AVX-512 kernels on processors for which it chooses slower ones.
 
-    OpenBLAS builds that are older than an AMD processor with AVX-512 treat it as Haswell, at half its speed. OpenBLAS
-    reads the core type once, when NumPy is first imported, so later calls do nothing.
+    OpenBLAS builds that are older than an AMD processor with AVX-512 treat it as a Haswell processor, at half its
+    speed. OpenBLAS reads the core type once, when NumPy is first imported, so later calls do nothing.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The checkpoint of ``phimap fit``: when it is written, and what must be the same for a fit to be resumed."""
+"""The checkpoint of ``phimap fit``: when it is written, and what must be unchanged for a fit to be resumed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from phimap.io import Rows
 from phimap.io.checkpoint import Checkpoint
 
 _EVERY = "5min"
-# Options that may differ when a fit is resumed: those that do not affect the model, and `data`, whose content is
+# Options that may differ when a fit is resumed. They do not affect the model; `data` may differ because its content is
 # compared instead.
 _FREE = ("data", "model", "report", "memory", "n_jobs", "json", "force", "quiet", "checkpoint", "every")
 
 
 @contextmanager
 def checkpoint_of(options: FitOptions) -> Iterator[Checkpoint | None]:
-    """Yield the requested checkpoint, or None. After the block its folder is removed, unless the block fails."""
+    """Yield the requested checkpoint, or None. Its folder is removed after the block, unless the block fails."""
     if options.checkpoint is None:
         yield None
         return

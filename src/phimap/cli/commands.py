@@ -12,7 +12,15 @@ import typer
 from phimap._options import Option, flag
 from phimap.bench.options import BenchOptions
 from phimap.cli.errors import OneLineGroup, one_line_errors
-from phimap.cli.options import CompareOptions, ExplainOptions, FitOptions, InfoOptions, PlanOptions, PredictOptions
+from phimap.cli.options import (
+    CompareOptions,
+    ExplainOptions,
+    ExportOptions,
+    FitOptions,
+    InfoOptions,
+    PlanOptions,
+    PredictOptions,
+)
 
 # Each command is a module of this package with a function `run`, which takes the options.
 COMMANDS: dict[str, tuple[type, str]] = {
@@ -22,6 +30,7 @@ COMMANDS: dict[str, tuple[type, str]] = {
         ExplainOptions,
         "Explain the predictions of a saved model on the rows of a table: what each column adds to each of them.",
     ),
+    "export": (ExportOptions, "Write a saved model as ONNX, or as a folder that NumPy alone can run."),
     "info": (InfoOptions, "Describe this installation and its speed, or a model file."),
     "compare": (
         CompareOptions,
@@ -36,7 +45,7 @@ COMMANDS: dict[str, tuple[type, str]] = {
 
 app = typer.Typer(
     cls=OneLineGroup,
-    epilog="Data: .csv, .tsv, .txt, .json, .parquet, .feather, .npy, .npz (file.npz:key), .libsvm, folders and "
+    epilog="Data: .csv, .tsv, .txt, .json, .xlsx, .parquet, .feather, .npy, .npz (file.npz:key), .libsvm, folders and "
     "patterns of these, a folder of images, or - for standard input. Columns may hold numbers, text, categories and "
     "dates.",
     pretty_exceptions_enable=False,
@@ -77,7 +86,7 @@ def _parameter(field: Field, kind: Any, option: Option) -> Parameter:
     """Convert a field to a parameter for typer."""
     if option.read is not None:
         kind = str | None if field.default is None else str
-    # Without explicit names typer would add an option --no-..., which would only restate the default.
+    # Without explicit names, typer would add an option --no-..., which only restates the default.
     names = option.names or ((flag(field.name),) if kind is bool else ())
     completes = (lambda: list(option.words)) if option.words else None
     shown = (

@@ -10,6 +10,7 @@ from scipy import sparse
 
 import phimap as pm
 from phimap.kernels import CNTK, NTK, Additive, Gaussian, Polynomial, Taylor
+from phimap.learn.trees.growth import Boosting, TreeRows
 
 _ROWS, _COLUMNS, _WIDTH = 80, 64, 128
 _IMAGE = (8, 8, 3)
@@ -46,6 +47,8 @@ def _uses(dtype: Any) -> Iterator[Callable[[], Any]]:
     y = X[:, 0] + np.sin(X[:, 1])
     yield lambda: pm.KernelRegressor(random_state=0).fit(X, y).predict(X)
     yield lambda: pm.KernelClassifier(random_state=0).fit(X, y > 0).predict(X)
+    trees = TreeRows(X, y[:, None].astype(np.float64), None, has_labels=False)
+    yield lambda: Boosting(trees, rate=0.1, seed=0, n_jobs=1).grow(1).outputs(X, 1)
     for kind in (pm.NystroemFeatures, pm.FourierFeatures):
         model = pm.KernelRegressor(kind(Gaussian(8.0), 32, random_state=0), metric=None, random_state=0)
         for values in (pm.explain.shapley_values, pm.explain.interactions):
@@ -75,5 +78,7 @@ def _maps() -> Iterator[pm.RandomMap]:
     for rounding in ("nearest", "stochastic"):
         inner = pm.FourierFeatures(wide, **fixed)
         yield pm.QuantizedFeatures(inner, bits=4, rounding=rounding, random_state=0)
+    yield pm.MondrianFeatures(4.0, **fixed)
+    yield pm.BinningFeatures(**fixed)
     yield pm.sketches.CountSketch(**fixed)
     yield pm.sketches.SRHT(**fixed)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from phimap._number_text import number_text
 from phimap.io import Rows
 from phimap.io.images import times
+from phimap.learn.trees.ensemble import trees_text
 
 #: Largest number of items of a list that are shown.
 LISTED = 12
@@ -28,19 +28,6 @@ def task_of(model: Any) -> str:
     from sklearn.base import is_classifier
 
     return "classification" if is_classifier(model) else "regression"
-
-
-def kernel_text(kernel: Any) -> str:
-    """A kernel and its parameters as text, with numbers rounded to four digits."""
-    set_ones = {name: value for name, value in kernel.get_params().items() if value is not None}
-    values = {name: _value_text(value) for name, value in set_ones.items() if "__" not in name}
-    return f"{type(kernel).__name__}({', '.join(f'{name} = {text}' for name, text in values.items())})"
-
-
-def _value_text(value: Any) -> str:
-    if hasattr(value, "get_params"):
-        return kernel_text(value)
-    return number_text(value, 4) if isinstance(value, float) else f"{value}"
 
 
 def length_scale_of(kernel: Any) -> float | None:
@@ -71,16 +58,39 @@ def leading_places(model: Any, count: int) -> list[int]:
     return [] if metric_kind(model) == "none" else np.argsort(-model.relevances_, kind="stable")[:count].tolist()
 
 
+def form_text(scaling: Any) -> str:
+    """The form in which amounts enter the kernel."""
+    return "ranks" if scaling.ranks is not None else "squashed tails"
+
+
+def loss_of(model: Any) -> str:
+    """The loss of a fitted learner. If the parameter is ``"auto"``, the fit has chosen it."""
+    return getattr(model, "loss_", None) or model.loss
+
+
+def loss_text(model: Any) -> str:
+    """The loss of a learner and its parameter as text."""
+    if model.loss == "auto":
+        return f"{loss_of(model)}, chosen automatically"
+    if model.loss == "quantile":
+        return f"quantile, {', '.join(f'{level:g}' for level in np.ravel(model.quantile))}"
+    return f"tweedie, power {model.power:g}" if model.loss == "tweedie" else model.loss
+
+
 def search_facts(model: Any) -> list[tuple[str, str]]:
     """Named facts about the search of a learner, such as its metric, leading columns and trials."""
     facts = [("metric", metric_kind(model))]
     if leading := leading_columns(model, _LEADING):
         more = f", {model.n_features_in_ - len(leading)} more" if model.n_features_in_ > len(leading) else ""
         facts.append(("relevances", ", ".join(f"{name} {100 * share:.3g} %" for name, share in leading) + more))
-    if model.scaling_.squash is not None:
-        facts.append(("columns", "squashed by arcsinh"))
+    if model.scaling_.form is not None:
+        facts.append(("columns", f"seen as {form_text(model.scaling_)}"))
     if model.corrections_ is not None:
         facts.append(("corrections", f"in {model.corrections_.partition.n_regions} regions"))
+    if model.trees_ is not None:
+        facts.append(("trees", trees_text(model.trees_)))
+    elif any(stage.name == "trees" for stage in getattr(model, "stages_", ())):
+        facts.append(("trees", "tried, no gain"))
     log = model.search_
     if log is not None:
         ended = "" if log.is_complete else ", ended by the time limit"
@@ -89,7 +99,7 @@ def search_facts(model: Any) -> list[tuple[str, str]]:
 
 
 def solver_text(solution: Any) -> str:
-    """Text that names the solver of a solution, its number of passes if there are several, and why it was chosen."""
+    """The solver of a solution as text, with its number of passes if there are several and the reason for it."""
     text = _SOLVERS.get(solution.form, str(solution.form))
     if solution.n_passes > 1:
         text += f" in {solution.n_passes} passes"

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from phimap._options import flag
+from phimap._printable import printable
 from phimap.cli.options import CompareOptions, FitOptions
 from phimap.cli.signals import STOPPED, Stopped, terminable
 
@@ -22,15 +23,17 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 
 # Exceptions for bad data, bad arguments, a full disk, too little memory and missing packages. Any other exception is a
-# bug of this program and shows its traceback.
+# bug of this program, and its traceback is shown.
 _EXPECTED = (ValueError, TypeError, MemoryError, OSError, ImportError)
-# The environment variable that makes expected exceptions show their traceback as well.
+# If this environment variable is set, expected exceptions show their tracebacks as well.
 _TRACEBACK = "PHIMAP_TRACEBACK"
-# Options whose names differ from the parameters of the library. Messages of the library mention parameters as `alpha`
-# or drop=..., and the command line replaces them by its options.
+# Options whose names differ from those of the library's parameters. Messages of the library mention parameters as
+# `alpha` or drop=..., which the command line replaces by its options.
 _OTHER_NAMES = {"n_components": "features", "random_state": "seed"}
 _NAMES = {field.name for kind in (FitOptions, CompareOptions) for field in fields(kind)} | _OTHER_NAMES.keys()
 _PARAMETER = re.compile(r"`(\w+)`|\b(size|channels|columns|drop|types|dtype)=(\.\.\.|\w+)")
+# The form in which messages of the library state a byte budget.
+_MEMORY = re.compile(r"`?memory='(\w+)'`?")
 # The base class of all usage errors, which Typer does not export.
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -45,7 +48,9 @@ class OneLineGroup(TyperGroup):
             code = super().main(*args, standalone_mode=False, **extra)
         except _UsageError as error:
             path = error.ctx.command_path if error.ctx else "phimap"
-            complain(f"{error.format_message().rstrip('.')}. See {path} --help.")
+            # Some versions of Typer put the kind of the exception before its message.
+            message = error.format_message().rstrip(".").replace(": Value error, ", ": ")
+            complain(f"{message}. See {path} --help.")
             code = BAD_INPUT
         except typer.Abort:
             complain("interrupted. No half-written file is left.")
@@ -80,7 +85,7 @@ def one_line_errors() -> Iterator[None]:
 
 @contextmanager
 def _one_line_warnings() -> Iterator[None]:
-    """Show each warning once, as one line that does not state the place in the code."""
+    """Show each warning once, on one line and without its place in the code."""
     shown: set[str] = set()
 
     def show(message: Any, *place: Any, **more: Any) -> None:
@@ -96,7 +101,7 @@ def _one_line_warnings() -> Iterator[None]:
 def complain(message: str, kind: str = "error") -> None:
     """Write an error, a warning or a note as one line on standard error."""
     message = _PARAMETER.sub(_as_option, message.replace("phimap.config(memory=...)", "--memory"))
-    typer.echo(f"{kind}: {' '.join(message.split())}", err=True)
+    typer.echo(f"{kind}: {printable(' '.join(message.split()))}", err=True)
 
 
 def _as_option(found: re.Match[str]) -> str:
@@ -109,8 +114,10 @@ def _as_option(found: re.Match[str]) -> str:
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, MemoryError) and not str(error):
-        return "memory ran out. Use fewer --features, or a smaller --memory budget."
+    if isinstance(error, MemoryError):
+        if not str(error):
+            return "memory ran out. Use fewer --features, or a smaller --memory budget."
+        return _MEMORY.sub(r"--memory \1", str(error).replace("fewer components", "fewer --features"))
     if isinstance(error, ImportError) and error.name:
         return f"{error}. Install the package {error.name}."
     if isinstance(error, OSError) and error.strerror and error.filename:

@@ -10,6 +10,7 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from phimap._files import write_whole
+from phimap._progress import Stages
 from phimap.cli.model_rows import ModelRows
 from phimap.cli.options import ExplainOptions
 from phimap.cli.output import Fact, write
@@ -22,8 +23,10 @@ from phimap.io import DataError
 from phimap.io.batching import Block, joined
 from phimap.io.model import load
 
-# Number of pairs of columns that a report names.
-_PAIRS = 8
+# Largest number of pairs of columns in a report, and their least share of the variance.
+_PAIRS, _LEAST_SHARE = 8, 1e-3
+# Largest number of columns for which pairs are named: 2,000 pairs take seconds.
+_MOST_COLUMNS = 64
 # Number of rows of a batch.
 _BATCH = 4096
 
@@ -43,10 +46,13 @@ def run(options: ExplainOptions) -> None:
             raise DataError(f"{file}: holds {type(model).__name__}, which makes no predictions. Give a learner.")
         opened = ModelRows(data, path, options.target, model, strict=options.strict)
         X, numbers = _rows(opened, options)
-        whole = shapley_values(model, X, options.background, random_state=options.seed)
         chosen = np.arange(len(numbers)) if options.row is None else np.flatnonzero(numbers == options.row)
         if not chosen.size:
-            raise ValueError(f"--row must be one of the {len(numbers)} rows that were read, got {options.row}.")
+            raise ValueError(
+                f"--row must be the number, from 1, of one of {len(numbers)} rows that were read, got {options.row}."
+            )
+        verbose = not options.quiet
+        whole = shapley_values(model, X, options.background, random_state=options.seed, verbose=verbose)
         outputs: list[Output] = [(options.output, lambda path: _write(path, whole, numbers))]
         if options.report is not None:
             text = _page(options, data, model, X, _one_output(whole), chosen)
@@ -57,7 +63,7 @@ def run(options: ExplainOptions) -> None:
 
 
 def _rows(opened: ModelRows, options: ExplainOptions) -> tuple[Any, np.ndarray]:
-    """Return the rows of the table, or `options.rows` random ones and `options.row`, and their numbers in the file."""
+    """Return the rows of the table, or `options.rows` random rows and `options.row`, with their numbers in the file."""
     batches: list[Block] = list(opened.raw_batches(_BATCH))
     if not batches:
         raise DataError(f"{options.data}: holds no rows. Give a table with rows.")
@@ -74,7 +80,7 @@ def _rows(opened: ModelRows, options: ExplainOptions) -> tuple[Any, np.ndarray]:
     from phimap.tables.frames import rows_at
 
     places = np.random.default_rng(options.seed).permutation(len(numbers))[: options.rows]
-    # The row that the report explains alone is read in any case.
+    # The row that the report explains separately is always read.
     places = np.union1d(places, np.flatnonzero(numbers == options.row)) if options.row else np.sort(places)
     return rows_at(X, places), numbers[places]
 
@@ -92,17 +98,16 @@ def _one_output(found: Explanation) -> Explanation:
         found.feature_names,
         found.exact,
         None if errors is None else errors[..., place],
+        None if found.output_names is None else [found.output_names[place]],
     )
 
 
 def _page(options: ExplainOptions, data: str, model: Any, X: Any, found: Explanation, chosen: np.ndarray) -> str:
     from phimap.report.explanation import page
 
-    try:
-        pairs = effects(model, X, random_state=options.seed).largest(_PAIRS) if found.values.shape[1] > 1 else []
-    except ValueError:
-        # Models without an exact form have no effects of pairs.
-        pairs = []
+    if found.output_names:
+        data = f"{data} · output {found.output_names[0]}"
+    pairs = [] if options.row is not None else _pairs(options, model, X, found.values.shape[1])
     if options.row is None:
         return page(found, data, str(options.model), pairs, "the row")
     errors = found.standard_errors
@@ -115,6 +120,18 @@ def _page(options: ExplainOptions, data: str, model: Any, X: Any, found: Explana
         None if errors is None else errors[chosen],
     )
     return page(one, data, str(options.model), [], f"row {options.row}")
+
+
+def _pairs(options: ExplainOptions, model: Any, X: Any, n_columns: int) -> list[tuple[str, str, float]]:
+    if not 1 < n_columns <= _MOST_COLUMNS:
+        return []
+    with Stages(not options.quiet).stage("pairs of columns"):
+        try:
+            largest = effects(model, X, random_state=options.seed).largest(_PAIRS)
+        except ValueError:
+            # The effects of all pairs exceed the byte budget.
+            return []
+    return [pair for pair in largest if pair[2] >= _LEAST_SHARE]
 
 
 def _write(path: Any, found: Explanation, numbers: np.ndarray) -> None:
@@ -147,7 +164,7 @@ def _output_names(found: Explanation) -> list[str]:
 
 
 def _unused(name: str, columns: dict[str, Any]) -> str:
-    """The name, with underscores in front if the table has a column of that name."""
+    """Return the name, with underscores in front as long as the table has a column of that name."""
     while name in columns:
         name = f"_{name}"
     return name

@@ -9,18 +9,21 @@ from typing import Any
 import numpy as np
 
 from phimap._progress import Watched
+from phimap.cli.groups import RowGroups
 from phimap.cli.options import FitOptions
-from phimap.cli.rows import check_single, in_terms_of, rows_read
-from phimap.io import DataError, Rows, holdout_mask
+from phimap.cli.rows import check_single, held_out_rows, in_terms_of, rows_read
+from phimap.io import DataError, ProportionalHoldout, Rows
 from phimap.io.batching import Block, chosen
 from phimap.io.frame import Frame
 from phimap.io.prefetch import read_ahead
 from phimap.learn.rows.scaling import ColumnMoments
 from phimap.learn.rows.summary import ExtremeTargets
+from phimap.learn.targets.kinds import deviance_power
+from phimap.learn.targets.means import outside
 from phimap.tables import ColumnSummary, TableEncoder
 
-# Least number of steps of a dtype within the range of a column; with fewer steps, rounding moves values by more than a
-# thousandth of the range.
+# The range of a column must contain at least this number of steps of a dtype. With fewer steps, rounding moves values
+# by more than a thousandth of the range.
 _FEW_STEPS = 1000
 
 
@@ -41,6 +44,10 @@ class Overview:
         A message about a single row that causes most of the variance of a numeric target; the row may be held out.
     held_out : list of (X, y, numbers) or None
         The held-out rows as read; None if they are too large to be kept.
+    groups : RowGroups or None
+        Groups or moments of the rows of the file.
+    of_training : ndarray of shape (n_train,) or None
+        Groups of the training rows; None without groups.
     """
 
     n_rows: int
@@ -50,6 +57,8 @@ class Overview:
     whole: bool
     extreme: str | None
     held_out: list[Block] | None
+    groups: RowGroups | None = None
+    of_training: np.ndarray | None = None
 
     def with_summary(self, summary: Any, rows: Iterable[tuple[Any, np.ndarray]]) -> Overview:
         """The overview with another `summary`, to which all training `rows`, as batches (X, y), are added."""
@@ -88,8 +97,9 @@ def first_pass(
     most_rows: int,
     most_kept: int,
     advance: Callable[[int], None],
+    groups: RowGroups | None = None,
 ) -> Overview:
-    """Read a table once. Rows are counted and checked, numbers are summarised, and the encoder of a frame is fitted.
+    """Read a table once: count and check its rows, summarise numbers, and fit the encoder of a frame.
 
     Parameters
     ----------
@@ -103,9 +113,11 @@ def first_pass(
         Largest number of bytes of held-out rows that are kept, so that they need not be read again.
     advance : callable
         ``advance(rows)`` is called for every batch.
+    groups : RowGroups or None
+        Groups of the rows, which decide which rows are held out.
     """
     batches = read_ahead(table.numbered_batches(rows_read(table, most_rows, options.memory)))
-    seen = _SeenRows(table, options, Watched(batches, advance), most_kept)
+    seen = _SeenRows(table, options, Watched(batches, advance), most_kept, groups)
     summary, encoder = learner.new_summary(), None
     if isinstance(table, Frame):
         types = {name: kind for name, kind in (options.types or {}).items() if name in table.feature_names}
@@ -116,12 +128,14 @@ def first_pass(
     else:
         summarised(summary, seen.training_rows())
     extreme = seen.extremes.message(f"the target {str(table.target_name)!r}", table.row_name)
-    return Overview(seen.n_rows, seen.n_held_out, summary, encoder, seen.whole, extreme, seen.kept)
+    of_training = None if groups is None else np.concatenate([groups.values[:0], *seen.groups_of_training])
+    found = seen.n_rows, seen.n_held_out, summary, encoder, seen.whole, extreme, seen.kept
+    return Overview(*found, groups, of_training)
 
 
 def summarised(summary: Any, rows: Iterable[tuple[Any, np.ndarray]]) -> Any:
-    """The summary of a learner after all `rows`, given as batches (X, y), are added to it."""
-    # The learner refuses numbers whose squares overflow, and reports where they are.
+    """Return the summary of a learner after all `rows`, batches (X, y), are added to it."""
+    # The learner refuses numbers whose squares overflow, and reports their positions.
     with np.errstate(over="ignore", invalid="ignore"):
         for X, y in rows:
             # Images of bytes are converted to the type that the learner uses.
@@ -131,15 +145,24 @@ def summarised(summary: Any, rows: Iterable[tuple[Any, np.ndarray]]) -> Any:
 
 
 class _SeenRows:
-    """The rows of a table in its first pass, and facts for which all rows or their numbers in the file are needed."""
+    """The rows of a table in its first pass, and the facts that need all rows or their numbers in the file."""
 
-    def __init__(self, table: Rows, options: FitOptions, batches: Iterable[Block], most_kept: int) -> None:
-        self._table, self._options, self._batches = table, options, batches
+    def __init__(
+        self,
+        table: Rows,
+        options: FitOptions,
+        batches: Iterable[Block],
+        most_kept: int,
+        groups: RowGroups | None,
+    ) -> None:
+        self._table, self._options, self._batches, self._groups = table, options, batches, groups
+        self.groups_of_training: list[np.ndarray] = []
         self.n_rows = self.n_held_out = 0
         self.whole = True
         self.extremes = ExtremeTargets()
         self.kept: list[Block] | None = []
         self._most_kept = most_kept
+        self._split = ProportionalHoldout(options.holdout, options.seed, classes=options.by_class)
         self._first, self._numbers = 0, np.zeros(0, np.int64)
 
     def training_rows(self) -> Iterator[tuple[Any, np.ndarray]]:
@@ -149,15 +172,28 @@ class _SeenRows:
             check_single(self._options.data, self._table, y)
             if y.dtype.kind in "fiu":
                 self.extremes.update(y, numbers)
-            held_out = holdout_mask(self.n_rows, len(X), self._options.holdout, self._options.seed)
+                self._check_domain(y, numbers)
+            held_out = held_out_rows(self._split, y, numbers, self._groups)
             self.n_rows += len(X)
             self.n_held_out += int(held_out.sum())
             self._keep((chosen(X, held_out), y[held_out], numbers[held_out]))
             X, y = chosen(X, ~held_out), y[~held_out]
             if len(X):
+                if self._groups is not None:
+                    self.groups_of_training.append(self._groups.of_rows(numbers[~held_out]))
                 self._first, self._numbers = self._first + len(self._numbers), numbers[~held_out]
                 self.whole: bool = self.whole and (y.dtype.kind != "f" or bool((y == np.rint(y)).all()))
                 yield X, y
+
+    def _check_domain(self, y: np.ndarray, numbers: np.ndarray) -> None:
+        """Raise if a target is outside of the domain of the loss."""
+        power = deviance_power(self._options.loss, 1.5 if self._options.power is None else self._options.power)
+        if power is not None and (found := outside(y, power)) is not None:
+            row, rule = found
+            raise DataError(
+                f"{self._options.data}: the target {str(self._table.target_name)!r} {rule} in row "
+                f"{self._table.row_name(int(numbers[row]))}. Leave out such rows, or use --loss squared."
+            )
 
     def _keep(self, block: Block) -> None:
         """Keep a block of held-out rows; drop all of them once they take too many bytes together."""
@@ -170,7 +206,7 @@ class _SeenRows:
 
 
 def constant_columns(table: Rows, summary: Any) -> list[str]:
-    """Names of the columns that are constant in the training rows: standardising them would divide by zero."""
+    """Names of the columns that are constant in the training rows. Standardisation would divide them by zero."""
     constant = np.flatnonzero(summary.columns.low == summary.columns.high)
     if constant.size == table.n_features:
         raise DataError(
@@ -180,7 +216,7 @@ def constant_columns(table: Rows, summary: Any) -> list[str]:
 
 
 def coarse_columns(table: Rows, summary: Any, dtype: str) -> str | None:
-    """A message on columns, such as times in seconds, that rounding to `dtype` leaves with few values; else None."""
+    """A message about columns, such as times in seconds, that keep few distinct values in `dtype`; else None."""
     if np.dtype(dtype) == np.float64:
         return None
     low, high = summary.columns.low, summary.columns.high

@@ -1,4 +1,4 @@
-"""``phimap info``: what is installed and how fast it is, or what a model file holds."""
+"""``phimap info``: the installed versions and the speed of this machine, or the content of a model file."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from pathlib import Path
 from typing import Any
 
 from phimap._number_text import number_text
+from phimap._printable import printable
 from phimap.advice.speed import measure_speed
 from phimap.cli.blas import blas_libraries, faster_products
 from phimap.cli.compilation import compile_loops
-from phimap.cli.describe import kernel_text, search_facts, some, task_of
+from phimap.cli.describe import loss_of, loss_text, search_facts, some, task_of
 from phimap.cli.encoded import column_texts
 from phimap.cli.options import InfoOptions
 from phimap.cli.output import Fact, write
+from phimap.cli.written_kernels import kernel_text
 from phimap.config import memory_budget, size_text, thread_count
 from phimap.io.images import times
 from phimap.io.model import load
 from phimap.ops.compiled.jit import Kept, kept
 
-# A name, the text to print, and the value for JSON if it differs from the text.
+# A name, the text to print, and the value for JSON if it is not the text.
 Row = tuple[str, str] | tuple[str, str, Any]
 
-# If fewer compiled loops than this are cached, only one or two maps have been used.
+# If fewer compiled loops than this are cached, only one or two maps have been used so far.
 _FEW_LOOPS = 20
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
@@ -45,7 +47,7 @@ def run(options: InfoOptions) -> None:
         write([Fact(re.sub(r"\W+", "_", name), rest[-1]) for name, *rest in rows], as_json=True)
     else:
         width = max(len(name) for name, *_ in rows) + 2
-        sys.stdout.writelines(f"{name:<{width}}{text}\n" for name, text, *_ in rows)
+        sys.stdout.writelines(f"{printable(f'{name:<{width}}{text}')}\n" for name, text, *_ in rows)
 
 
 def describe_installation() -> list[Row]:
@@ -100,6 +102,8 @@ def _learner(model: Any) -> list[Row]:
         ("alpha", number_text(model.alpha_, 4), model.alpha_),
         ("rows seen", str(model.n_samples_seen_), model.n_samples_seen_),
     ]
+    if getattr(model, "loss", "squared") != "squared":
+        rows.append(("loss", loss_text(model), loss_of(model)))
     if hasattr(model, "target_name_"):
         rows.append(("target", str(model.target_name_)))
     if classes is not None:

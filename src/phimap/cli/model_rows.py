@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from phimap.cli.describe import inputs_text
 from phimap.cli.rows import in_terms_of, rows_read
 from phimap.io import BadRows, DataError, Rows, open_frame, open_table
@@ -20,8 +22,9 @@ class ModelRows:
     """Rows of `data`, at `path`, with the columns that `model` was trained on.
 
     Columns are found by name, or by position if the file or the model has no names. Images of a folder are converted to
-    the model's channels, and resized if the model was trained on resized images. If the model takes numbers, rows
-    with missing or non-numeric cells are left out unless `strict` is true.
+    the model's channels, and resized if the model was trained on resized images. If the model takes numbers, missing
+    and non-numeric cells are replaced by the medians of the training rows unless `strict` is true. Rows with infinite
+    cells are left out.
 
     Attributes
     ----------
@@ -29,10 +32,17 @@ class ModelRows:
         The opened table, which counts the rows that could not be used.
     model : estimator
         The model.
+    n_filled, n_infinite : int
+        Numbers of rows so far, for a model of numbers, in which a missing cell was replaced, and which were left out
+        for an infinite cell.
     """
+
+    n_filled: int
+    n_infinite: int
 
     def __init__(self, data: str, path: str, target: str | None, model: Any, *, strict: bool) -> None:
         self._data, self.model = data, model
+        self.n_filled = self.n_infinite = 0
         self._encoder: TableEncoder | None = model.encoder_
         # If the file or the model has no column names, columns are identified by position.
         is_array = path.lower().endswith((".npy", ".npz")) or ".npz:" in path
@@ -42,7 +52,11 @@ class ModelRows:
             raise DataError(
                 f"{data}: `target` {target!r} is a feature of the model. Name the column that it predicts{known}."
             )
-        options: dict[str, Any] = {"bad_rows": BadRows() if strict else BadRows("skip", "keep", "skip")}
+        # Models of earlier versions have no medians.
+        self._fills = not strict and getattr(getattr(model, "_fitted", None), "inputs", None) is not None
+        self._fills = self._fills and model._fitted.inputs.fill is not None
+        skipping = BadRows("skip", "keep", "keep" if self._fills else "skip")
+        options: dict[str, Any] = {"bad_rows": BadRows() if strict else skipping}
         if names is not None and not is_array:
             options["columns"] = names
         if self._encoder is not None:
@@ -64,14 +78,27 @@ class ModelRows:
         """Inputs (r, d) of the model, targets (r,) or None, and numbers (r,) of the rows in the file."""
         for X, y, numbers in self.raw_batches(rows):
             if self._encoder is None:
-                yield X, y, numbers
+                found = self._filling(X, y, numbers) if self._fills else (X, y, numbers)
+                if len(found[0]):
+                    yield found
             else:
                 with in_terms_of(self._data, partial(self._row_name, numbers)):
                     yield self._encoder.transform(X), y, numbers
 
     def raw_batches(self, rows: int) -> Iterator[Block]:
-        """As `batches`, with frames in place of encoded rows if the model encodes frames."""
+        """Yield batches as `batches` does, with frames in place of encoded rows if the model encodes frames."""
         yield from self.table.numbered_batches(rows_read(self.table, rows, None))
+
+    def _filling(self, X: np.ndarray, y: Any, numbers: np.ndarray) -> Block:
+        """Count the rows in which the model replaces missing cells, and leave out rows with infinite cells."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            is_finite = np.isfinite(X.sum(dtype=np.float64))
+        if not is_finite:
+            kept = ~np.isinf(X).any(axis=1)
+            X, y, numbers = X[kept], None if y is None else y[kept], numbers[kept]
+            self.n_filled += int(np.isnan(X).any(axis=1).sum())
+            self.n_infinite += int((~kept).sum())
+        return X, y, numbers
 
     def _row_name(self, numbers: Any, row: int) -> str:
         return self.table.row_name(int(numbers[row]))

@@ -41,6 +41,15 @@ def height_and_width(option: str, text: str) -> tuple[int, int]:
     return height, width
 
 
+def levels(option: str, text: str) -> float | tuple[float, ...]:
+    """Read one level of a quantile, or several separated by commas."""
+    try:
+        first, *others = map(float, words(option, text))
+    except ValueError:
+        raise ValueError(f"{option} must be numbers such as 0.05,0.5,0.95, got {text!r}.") from None
+    return (first, *others) if others else first
+
+
 _auto_or_count = number_or("auto", int, "an integer or auto", " Use for example 4096.")
 
 
@@ -58,8 +67,8 @@ def kinds(option: str, text: str) -> dict[str, str]:
 Data = Annotated[
     str,
     Option(
-        "Table to read: .csv, .tsv, .txt, .json, .parquet, .feather, .npy, file.npz:key, .libsvm, a folder of parts or "
-        "a quoted pattern such as 'runs/*.parquet', a folder of images, or - for standard input.",
+        "Table to read: .csv, .tsv, .txt, .json, .xlsx, .parquet, .feather, .npy, file.npz:key, .libsvm, a folder of "
+        "parts or a quoted pattern such as 'runs/*.parquet', a folder of images, or - for standard input.",
         positional=True,
     ),
 ]
@@ -75,12 +84,20 @@ Types = Annotated[
     dict[str, str] | None,
     Option("What columns are, such as zip=category,born=date; also number, text and drop.", read=kinds),
 ]
+Groups = Annotated[
+    str | None,
+    Option("Column of groups, such as persons: their rows are held out together by every choice. No feature."),
+]
+Time = Annotated[
+    str | None,
+    Option("Column of moments, as numbers or as dates with the year first: the last are held out. No feature."),
+]
 Strict = Annotated[bool, Option("Refuse a table with rows that cannot be used, in place of leaving them out.")]
 Memory = Annotated[
     str | None,
     Option("Byte budget, such as 2GB. Default: 4GB for what a fit chooses, half of the free memory for all else."),
 ]
-Jobs = Annotated[int | None, Option("Threads; changes no bit of the result. Default: all cores.")]
+Jobs = Annotated[int | None, Option("Threads; the result does not depend on them. Default: all cores.")]
 Json = Annotated[bool, Option("Print the results as one JSON object.")]
 
 
@@ -102,8 +119,8 @@ class FitOptions:
     kernel: Annotated[
         str,
         Option(
-            "auto (by held-out error), gaussian, laplacian, matern, arccosine, polynomial, nngp, ntk, cntk or "
-            "spectral-mixture.",
+            "auto (by held-out error), gaussian, laplacian, matern, arccosine, polynomial, nngp, ntk, cntk, "
+            "spectral-mixture, or a kernel as the result prints it, such as 'Matern(length_scale=2.0, nu=1.5)'.",
             words=(*_KERNELS, "spectral-mixture"),
         ),
     ] = "auto"
@@ -111,6 +128,17 @@ class FitOptions:
         Literal["auto", "none", "diagonal", "full"],
         Option("Metric to learn: weights of the columns (diagonal), a matrix (full), none, or by held-out error."),
     ] = "auto"
+    loss: Annotated[
+        Literal["auto", "squared", "huber", "quantile", "poisson", "gamma", "tweedie", "logistic", "squared_hinge"],
+        Option("What is minimised; the last two for classes. auto is squared for numbers, and chosen for classes."),
+    ] = "auto"
+    quantile: Annotated[
+        float | tuple[float, ...] | None,
+        Option("Quantiles to predict, ascending and separated by commas, with --loss quantile (0.5).", read=levels),
+    ] = None
+    power: Annotated[
+        float | None, Option("Power of the mean that the variance follows, 1 to 2, with --loss tweedie (1.5).")
+    ] = None
     effort: Annotated[
         Literal["fast", "normal", "thorough"], Option("How much of kernel, width and metric is tried.")
     ] = "normal"
@@ -122,6 +150,9 @@ class FitOptions:
     ] = None
     corrections: Annotated[
         Literal["auto", "none"], Option("Exact models of the residuals, region by region; or none.")
+    ] = "auto"
+    trees: Annotated[
+        Literal["auto", "none"], Option("Boosted trees, averaged with the kernel model where they help; or none.")
     ] = "auto"
     features: Annotated[
         int | str, Option("Number of features, or auto: as many as lower the held-out error.", read=_auto_or_count)
@@ -155,6 +186,8 @@ class FitOptions:
     columns: Columns = None
     drop: Drop = None
     types: Types = None
+    groups: Groups = None
+    time: Time = None
     strict: Strict = False
     size: Annotated[
         tuple[int, int] | None,
@@ -183,7 +216,13 @@ class FitOptions:
     statistics: Annotated[bool, Option("Keep the sums in the model file, so that training can go on.")] = False
     json: Json = False
     force: Annotated[bool, Option("Let --model and --report replace a file that is no model or report.")] = False
+    verbose: Annotated[bool, Option("Say which solver was chosen, and why.")] = False
     quiet: Quiet = False
+
+    @property
+    def by_class(self) -> bool:
+        """Whether every value of a target that may be a class is held out in proportion."""
+        return self.task != "regression"
 
 
 @dataclass(frozen=True)
@@ -192,20 +231,29 @@ class PredictOptions:
 
     model: Annotated[Path, Option("Model file, as written by phimap fit --model.", positional=True)]
     data: Data
-    output: Annotated[Path | None, Option("CSV file. Default: standard output.", ("--output", "-o"))] = None
+    output: Annotated[
+        Path | None, Option("CSV or .parquet file. Default: CSV on standard output.", ("--output", "-o"))
+    ] = None
+    force: Annotated[bool, Option("Let --output replace a file that holds no predictions.")] = False
     target: Annotated[str | None, Option("Column with the truth, or class for a folder: prints the score, too.")] = None
     probabilities: Annotated[bool, Option("Add a column probability_CLASS for each class.")] = False
     std: Annotated[
         bool, Option("Add a column std: the standard deviation of a new target. Needs fit --statistics.")
     ] = False
     interval: Annotated[
-        float | None, Option("Add columns lower and upper that hold this share of new targets, such as 0.9. As --std.")
+        float | None, Option("Add columns lower and upper that hold this share of new targets, such as 0.9.")
     ] = None
     json: Json = False
     id: Annotated[str | None, Option("Column that is copied beside the predictions.")] = None
+    escape_formulas: Annotated[
+        bool, Option("Put ' before texts that begin with =, +, - or @, which spreadsheets take for formulas.")
+    ] = False
     strict: Strict = False
     memory: Memory = None
-    n_jobs: Jobs = None
+    n_jobs: Annotated[
+        int | None,
+        Option("Threads that work at the rows; changes no bit. Default: all cores.", ("--n-jobs", "--workers")),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -228,6 +276,18 @@ class ExplainOptions:
     strict: Strict = False
     memory: Memory = None
     n_jobs: Jobs = None
+    quiet: Quiet = False
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """The options of ``phimap export``."""
+
+    model: Annotated[Path, Option("Model file, as written by phimap fit --model.", positional=True)]
+    target: Annotated[Path, Option("ONNX file; with --numpy a folder.", positional=True)]
+    numpy: Annotated[bool, Option("Write model.safetensors and predict.py, which needs NumPy alone.")] = False
+    json: Json = False
+    force: Annotated[bool, Option("Replace a file that is no ONNX model, or a predict.py that is not ours.")] = False
 
 
 @dataclass(frozen=True)
@@ -272,6 +332,8 @@ class CompareOptions:
     columns: Columns = None
     drop: Drop = None
     types: Types = None
+    groups: Groups = None
+    time: Time = None
     strict: Strict = False
     report: Report = None
     force: Annotated[bool, Option("Let --report replace a file of any kind.")] = False

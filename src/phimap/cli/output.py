@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phimap._number_text import number_text
+from phimap._printable import printable
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,14 @@ def write(facts: Sequence[Fact], *, as_json: bool, stream: Any = None) -> None:
     if as_json:
         write_json({fact.name: fact.value for fact in facts}, stream)
     else:
-        stream.writelines(f"{fact.name} {fact.text}\n" for fact in facts)
+        stream.writelines(f"{fact.name} {printable(fact.text)}\n" for fact in facts)
 
 
 def write_json(values: Mapping[str, Any], stream: Any = None) -> None:
     """Write values as one JSON object on a line, to `stream`; None is standard output."""
-    # JSON cannot represent NaN, so `_plain` replaces it by None.
+    # JSON has no NaN, so `_plain` replaces it by None.
     text = json.dumps(_plain(values), allow_nan=False, ensure_ascii=False)
-    (sys.stdout if stream is None else stream).write(text + "\n")
+    (sys.stdout if stream is None else stream).write(printable(text) + "\n")
 
 
 def _plain(value: Any) -> Any:

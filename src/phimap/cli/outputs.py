@@ -14,7 +14,7 @@ Output = tuple[Path, Callable[[Path], None]]
 
 
 def check_writable(option: str, path: Path | None, inputs: Sequence[str] = ()) -> None:
-    """Raise unless a file can be written at `path`. This is checked before the fit, which may take hours."""
+    """Raise unless a file can be written at `path`. The check comes before the fit, which may take hours."""
     if path is None:
         return
     if is_special(path):
@@ -38,7 +38,7 @@ def check_writable(option: str, path: Path | None, inputs: Sequence[str] = ()) -
 
 
 def check_replaceable(option: str, path: Path | None, is_ours: Callable[[Path], bool], kind: str) -> None:
-    """Raise if the file at `path` is neither empty nor of the `kind` of the file that would replace it."""
+    """Raise if there is a nonempty file at `path` that is not of the `kind` of the file that would replace it."""
     if path is not None and path.is_file() and path.stat().st_size and not is_ours(path):
         raise FileExistsError(
             f"{option} {path}: holds something that is no {kind}. Choose another name, or replace it with --force."

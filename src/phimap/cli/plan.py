@@ -31,7 +31,7 @@ def run(options: PlanOptions) -> None:
             raise ValueError(f"--{name} must be at least {least}, got {value}. Use for example 4096.")
     sizes, budget = _sizes(options), stated_budget(options.memory)
     found = _cost(options, kernel, sizes, budget)
-    # The budget does not cover the memory of the process itself, with its imported libraries.
+    # The budget does not include the memory of the process itself, with its imported libraries.
     fits = max(found.worker_memory, found.driver_memory) - found.machine.process <= budget
     if options.json:
         write_json(found.to_dict() | {"rows_estimated": sizes.estimated, "notes": list(sizes.notes), "fits": fits})
@@ -40,7 +40,7 @@ def run(options: PlanOptions) -> None:
 
 
 def _sizes(options: PlanOptions) -> TableSize:
-    """The sizes of the table. Sizes given as options replace those of the file."""
+    """Return the sizes of the table. Options replace the sizes that the file states."""
     if options.data is None:
         if options.rows is None or options.columns is None:
             raise ValueError("a plan needs a table, or both --rows and --columns. Name a file, or give them.")
@@ -99,7 +99,7 @@ def _show(found: Cost, sizes: TableSize, budget: int, fits: bool) -> None:
     for place, head in enumerate(("stage", "time", "share", "of which")):
         grid.add_column(head, justify="left" if place in (0, 3) else "right")
     for stage in found.stages:
-        # Parts that take less than a hundredth of a stage are left out.
+        # Parts that take less than a hundredth of a stage are not shown.
         parts = [f"{name} {_time(seconds)}" for name, seconds in stage.parts.items() if seconds >= 0.01 * stage.seconds]
         share = f"{stage.seconds / found.seconds:.0%}"
         grid.add_row(stage.name, _time(stage.seconds), share, ", ".join(parts) if len(parts) > 1 else "")
@@ -118,7 +118,7 @@ def _show(found: Cost, sizes: TableSize, budget: int, fits: bool) -> None:
         lines.append("This does not fit the budget. Use fewer --features, more --workers, or raise --memory.")
     lines += [f"Note: {note}." for note in sizes.notes]
     lines.append(
-        f"Rates of {found.machine.name}. Seconds hold within some 1.3 times; of search and corrections within 2."
+        f"Rates of {found.machine.name}. Seconds hold within some 1.3 times; of search, corrections and trees within 2."
     )
     for line in lines:
         console.print(line, markup=False)

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
+import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 from pyarrow import csv as arrow_csv
+from pyarrow import parquet
 
 from phimap._files import write_whole
 from phimap.cli.describe import task_of
 from phimap.cli.errors import complain
 from phimap.cli.far_rows import FarRows
 from phimap.cli.held_out import outcomes
+from phimap.cli.loss_scores import scores_of
 from phimap.cli.model_rows import ModelRows
 from phimap.cli.options import PredictOptions
 from phimap.cli.output import Fact, write
-from phimap.cli.outputs import check_writable
+from phimap.cli.outputs import check_replaceable, check_writable
 from phimap.cli.rows import check_single, note_reading
 from phimap.cli.scoring import Scores
 from phimap.cli.standard_input import in_words, readable
@@ -32,11 +38,40 @@ from phimap.io.prefetch import read_ahead
 from phimap.io.target import is_present
 from phimap.learn.rows.batches import feature_rows
 
+# The type is Any because the functions are created at import, so type checkers cannot see them.
+pc: Any = pyarrow.compute
+# Endings of formats that are not written. Any other ending than .parquet gives CSV.
+_NOT_WRITTEN = (
+    ".feather",
+    ".arrow",
+    ".json",
+    ".jsonl",
+    ".ndjson",
+    ".npy",
+    ".npz",
+    ".xlsx",
+    ".xls",
+    ".gz",
+    ".bz2",
+    ".zip",
+)
+# The beginning of a text that spreadsheets take for a formula, and the pattern of a number, which may begin with a
+# sign.
+_FORMULA, _NUMBER = r"^[=+\-@\t\r]", r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+# Largest length, in characters, of the first line of a CSV file in which a column of predictions is looked for.
+_LONGEST_HEAD = 2**16
+# Names of columns of predictions. The names of quantiles end with the level.
+_PREDICTION = re.compile(r"prediction(_[\d.e-]+)?")
+
 
 def run(options: PredictOptions) -> None:
     """Run the command."""
     file, data, output, target = options.model, in_words(options.data), options.output, options.target
     check_writable("--output", output, [options.data, str(file)])
+    if output is not None and output.suffix.lower() in _NOT_WRITTEN:
+        raise ValueError(f"--output must end in .csv or .parquet, got {output}. Choose another name.")
+    if not options.force:
+        check_replaceable("--output", output, _holds_predictions, "table of predictions")
     if options.json and output is None:
         raise ValueError("--json needs --output FILE, got none: predictions would share standard output with it.")
     with config(memory=options.memory, n_jobs=options.n_jobs), readable(options.data) as path:
@@ -51,15 +86,23 @@ def run(options: PredictOptions) -> None:
         extra = Uncertainty(model, str(file), options.probabilities, options.std, options.interval)
         opened = ModelRows(data, path, target, model, strict=options.strict)
         ids = None if options.id is None else Ids(path, options.id)
-        scores = Scores(task_of(model), getattr(model, "classes_", None)) if target is not None else None
+        scores = scores_of(model, task_of(model)) if target is not None else None
         far = FarRows()
         batches = _aligned(_predictions(model, data, opened, scores, extra, far), opened, ids)
+        if options.escape_formulas:
+            batches = map(_escaped, batches)
         if output is None:
             _write(sys.stdout.buffer, batches)
             sys.stdout.flush()
         else:
-            write_whole(output, lambda file: _write(file, batches))
+            write_tables = _write_parquet if _is_parquet(output) else _write
+            write_whole(output, lambda file: write_tables(file, batches))
     note_reading(data, opened.table)
+    if opened.n_filled:
+        filled = "missing cells, which are filled with the medians of the training rows"
+        complain(f"{data}: {opened.n_filled:,} rows have {filled}.", "note")
+    if opened.n_infinite:
+        complain(f"{data}: {opened.n_infinite:,} rows left out for an infinite feature.", "note")
     if far.message is not None:
         complain(f"{data}: {far.message}", "warning")
     if scores is not None and (unseen := scores.unseen()) is not None:
@@ -67,13 +110,14 @@ def run(options: PredictOptions) -> None:
     facts = [] if scores is None else [*scores.facts(), Fact("rows", scores.n)]
     if options.json:
         facts.append(Fact("output", str(output)))
-    # If predictions go to standard output, scores go to standard error: they would look like further predictions.
+    # If predictions go to standard output, scores go to standard error, because they would look like further
+    # predictions.
     write(facts, as_json=options.json, stream=sys.stderr if output is None else sys.stdout)
 
 
 def _kind(targets: np.ndarray) -> str:
     """``"text"`` or ``"numbers"``. Text from data frames is stored in arrays of objects."""
-    return "text" if isinstance(targets.tolist()[0], str | bytes) else "numbers"
+    return "text" if isinstance(targets.ravel()[0], str | bytes) else "numbers"
 
 
 def _predictions(
@@ -95,7 +139,15 @@ def _predictions(
             scores.update(y, told, None if decisions is None else decisions[known])
         row_names = opened.table.row_names
         names = {} if row_names is None else {"file": [row_names[number - 1] for number in numbers]}
-        yield pa.table({**names, "prediction": pa.array(predicted), **extra.columns(X)}), numbers
+        yield pa.table({**names, **prediction_columns(model, predicted), **extra.columns(X)}), numbers
+
+
+def prediction_columns(model: Any, predicted: np.ndarray) -> dict[str, Any]:
+    """Return predictions (r,), or (r, q) for q quantiles, as columns by name."""
+    if predicted.ndim == 1:
+        return {"prediction": pa.array(predicted)}
+    columns = zip(np.ravel(model.quantile), predicted.T, strict=True)
+    return {f"prediction_{level:g}": pa.array(np.ascontiguousarray(one)) for level, one in columns}
 
 
 def _aligned(found: Iterator[tuple[pa.Table, np.ndarray]], opened: ModelRows, ids: Ids | None) -> Iterator[pa.Table]:
@@ -148,7 +200,7 @@ class Ids:
 
 
 def _places(numbers: np.ndarray, done: int) -> pa.Array:
-    """For each row of a file from number `done` + 1 to ``numbers[-1]``, its index in `numbers` (r,), or a null."""
+    """For each row of a file from number `done` + 1 to ``numbers[-1]``, the index in `numbers` (r,), or a null."""
     places = np.full(numbers[-1] - done, -1)
     places[numbers - done - 1] = np.arange(len(numbers))
     return pa.array(places, mask=places < 0)
@@ -162,6 +214,18 @@ def _beside(ids: Ids | None, predictions: pa.Table) -> pa.Table:
     return predictions.add_column(0, ids.name, ids.next(len(predictions)))
 
 
+def _escaped(batch: pa.Table) -> pa.Table:
+    """Put an apostrophe before cells and names of columns that a spreadsheet would take for formulas."""
+    columns = [_as_plain(column) if pa.types.is_string(column.type) else column for column in batch.columns]
+    return pa.table(columns, names=_as_plain(pa.array(batch.column_names, pa.string())).to_pylist())
+
+
+def _as_plain(texts: Any) -> Any:
+    """Return the texts, with an apostrophe before each text that begins like a formula and is not a number."""
+    is_formula = pc.and_not(pc.match_substring_regex(texts, _FORMULA), pc.match_substring_regex(texts, _NUMBER))
+    return pc.if_else(is_formula, pc.binary_join_element_wise("'", texts, ""), texts)
+
+
 def _write(file: Any, batches: Iterator[pa.Table]) -> None:
     """Write tables of predictions as one CSV file."""
     for start, batch in enumerate(batches):
@@ -172,10 +236,36 @@ def _write(file: Any, batches: Iterator[pa.Table]) -> None:
         if batch.num_columns > 1 or not batch.column(0).null_count:
             file.write(_lines(batch))
             continue
-        # In a table of one column a missing value would be an empty line, which most readers skip, so it is quoted.
+        # In a table of one column, a missing value would be an empty line, which most readers skip. The value is
+        # therefore quoted.
         missing = batch.column(0).is_null().to_numpy()
         for run in np.split(np.arange(len(missing)), np.flatnonzero(np.diff(missing)) + 1):
             file.write(b'""\n' * len(run) if missing[run[0]] else _lines(batch.slice(run[0], len(run))))
+
+
+def _write_parquet(file: Any, batches: Iterator[pa.Table]) -> None:
+    """Write tables of predictions as one Parquet file."""
+    first = next(batches)
+    with parquet.ParquetWriter(file, first.schema) as writer:
+        for batch in itertools.chain([first], batches):
+            writer.write_table(batch.cast(first.schema))
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() == ".parquet"
+
+
+def _holds_predictions(path: Path) -> bool:
+    """Whether a file has a column of predictions, or of predicted quantiles, as this command writes it."""
+    try:
+        if _is_parquet(path):
+            names = parquet.read_schema(path).names
+        else:
+            with path.open(encoding="utf-8", newline="") as file:
+                names = next(csv.reader([file.readline(_LONGEST_HEAD)]), [])
+    except (OSError, ValueError, csv.Error, pa.ArrowException):
+        return False
+    return any(_PREDICTION.fullmatch(name) for name in names)
 
 
 def _lines(batch: pa.Table) -> bytes:

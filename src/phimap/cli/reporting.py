@@ -15,30 +15,46 @@ import numpy as np
 from phimap._number_text import number_text
 from phimap._progress import Stage, Stages
 from phimap.cli.describe import (
+    form_text,
     inputs_text,
-    kernel_text,
     leading_columns,
     leading_places,
     length_scale_of,
+    loss_of,
+    loss_text,
     search_facts,
     solver_text,
     some,
 )
 from phimap.cli.encoded import HEAD, columns_of
 from phimap.cli.first_pass import mean_and_deviation
+from phimap.cli.loss_scores import LossScores
 from phimap.cli.options import FitOptions
 from phimap.cli.result import Result
 from phimap.cli.rows import SplitRows
 from phimap.cli.scoring import Scores
+from phimap.cli.written_kernels import kernel_text
 from phimap.config import size_text
 from phimap.explain.importance import mean_absolute_values
 from phimap.learn.rows.batches import feature_rows
-from phimap.report import Dependence, Dependences, Facts, dependences, error_curves, render
+from phimap.report import (
+    Dependence,
+    Dependences,
+    Facts,
+    HeldOutIntervals,
+    HeldOutProbabilities,
+    Permutations,
+    certainty,
+    dependences,
+    error_curves,
+    permutation_importances,
+    render,
+)
 
-# Largest number of columns of a table for which the report describes columns, and largest number described.
+# The report describes columns if the table has at most this number of columns, and describes at most the second number.
 _MOST_DESCRIBED, _LISTED = 200, 40
-# Maximum numbers of columns with a relevance bar, of columns with a plot of partial dependence, and of rows that such
-# a plot averages.
+# Maximum number of columns with a relevance bar, of columns with a plot of partial dependence, and of rows over which
+# such a plot averages.
 _BARS = 15
 _DRAWN = 2
 _DRAWN_ROWS = 200
@@ -61,9 +77,18 @@ def page(result: Result) -> str:
         timed = Stages()
         rows = feature_rows(result.n_components, np.dtype(options.dtype).itemsize)
         with timed.stage("error curves"):
-            held_out = SplitRows(result.table, options.holdout, options.seed, rows, True, overview.encoder)
+            split = result.table, options.holdout, options.seed, options.by_class, rows
+            held_out = SplitRows(*split, True, overview.encoder, groups=overview.groups)
             curves = error_curves(model, held_out)
         stages += timed.finished
+    timed = Stages()
+    with timed.stage("columns"):
+        permutations = _permutations(result)
+    stages += timed.finished if permutations is not None else []
+    timed = Stages()
+    with timed.stage("held-out intervals" if result.task == "regression" else "held-out probabilities"):
+        sure = _certainty(result)
+    stages += timed.finished if sure is not None else []
     timed = Stages()
     with timed.stage("partial dependence"):
         found = _dependences(result)
@@ -79,13 +104,18 @@ def page(result: Result) -> str:
             tiles=_tiles(result, stages),
             true=true,
             predicted=predicted,
+            measure=_measure(result),
+            levels=np.ravel(model.quantile).tolist() if model.loss == "quantile" else None,
             alphas=solution.alphas,
-            estimate=np.sqrt(solution.scores),
+            estimate=np.sqrt(solution.scores) if loss_of(model) == "squared" else solution.scores,
             criterion=solution.criterion,
             alpha=model.alpha_,
+            certainty=sure,
             curves=curves,
             leading=[] if result.table.is_image else leading_columns(model, _BARS),
             importances=_importances(result),
+            names=_names(result),
+            permutations=permutations,
             dependences=found,
             search=model.search_,
             stages=stages,
@@ -97,15 +127,61 @@ def page(result: Result) -> str:
     )
 
 
+def _measure(result: Result) -> str:
+    """The name of the error in the figures."""
+    if isinstance(result.scores, LossScores):
+        return result.scores.name
+    if (loss := loss_of(result.model)) != "squared":
+        return f"{loss} loss".replace("_", " ")
+    return "RMSE" if result.task == "regression" else "error"
+
+
+def _names(result: Result) -> list[str]:
+    """Names of the columns that the user gives."""
+    names = getattr(result.model, "feature_names_in_", None)
+    return [f"column {j}" for j in range(result.model.n_features_in_)] if names is None else [str(one) for one in names]
+
+
+def _permutations(result: Result) -> Permutations | None:
+    """Increase of the held-out error if the values of a column are shuffled, for each column.
+
+    None for images, without held-out rows, and for quantiles and deviances, which have another error.
+    """
+    if result.scores is None or result.table.is_image or isinstance(result.scores, LossScores):
+        return None
+    model = result.model
+    columns = np.arange(model.n_features_in_) if model.encoder_ is None else model.encoder_.groups_
+    found = permutation_importances(model, _held_out(result), columns)
+    missing = 0 if found is None else model.n_features_in_ - found.rises.size
+    # The encoder may leave out the last columns.
+    return found if not missing or found is None else replace(found, rises=np.append(found.rises, np.zeros(missing)))
+
+
+def _held_out(result: Result) -> SplitRows:
+    """Return the held-out rows, beginning with the rows that the first pass kept."""
+    options, overview = result.options, result.overview
+    split = result.table, options.holdout, options.seed, options.by_class, feature_rows(result.n_components, 4)
+    return SplitRows(*split, True, overview.encoder, kept=overview.held_out, groups=overview.groups)
+
+
+def _certainty(result: Result) -> HeldOutIntervals | HeldOutProbabilities | None:
+    """Intervals or probabilities of held-out rows.
+
+    None without such rows, and for quantiles, which are drawn as a band.
+    """
+    if result.scores is None or loss_of(result.model) == "quantile":
+        return None
+    return certainty(result.model, _held_out(result))
+
+
 def _importances(result: Result) -> list[tuple[str, float]]:
-    """Names and mean absolute Shapley values of the columns; empty for images and without a metric."""
-    if result.table.is_image or not leading_places(result.model, 1):
+    """Names and mean absolute Shapley values of the columns; empty for images, and if they take too long."""
+    if result.table.is_image:
         return []
     sizes = mean_absolute_values(result.model, result.overview.summary.sample.first(_DRAWN_ROWS)[0])
     if sizes is None:
         return []
-    names = getattr(result.model, "feature_names_in_", [f"column {j}" for j in range(sizes.size)])
-    return [(str(name), float(size)) for name, size in zip(names, sizes, strict=True)]
+    return [(name, float(size)) for name, size in zip(_names(result), sizes, strict=True)]
 
 
 def _dependences(result: Result) -> Dependences | None:
@@ -153,11 +229,19 @@ def _headline(result: Result, true: np.ndarray | None) -> str:
     if scores is None or true is None:
         return f"Trained on all {result.overview.n_train:,} rows. Nothing was held out, so there is no score."
     rows = f"On {scores.n:,} rows that took no part in training,"
+    if isinstance(scores, LossScores):
+        loss, constant = number_text(scores.error, 3), number_text(scores.baseline, 3)
+        better = f"{100 * scores.d2:.1f} % less than" if scores.d2 > 0 else "no less than"
+        return (
+            f"{rows} the {scores.name} of the model's {scores.predicted} of {target} is {loss}, {better} that of the "
+            f"best {scores.of_constant}, {constant}."
+        )
     if result.task == "regression" and result.overview.target is not None:
-        by_mean = number_text(result.overview.target["deviation"], 3)
+        by_mean = number_text(scores.baseline, 3)
         typical = f"its error is typically {number_text(scores.rmse, 3)}"
         if np.isnan(scores.r2):
-            return f"{rows} which all have the same {target}, {typical}; the spread of the training rows is {by_mean}."
+            spread = number_text(result.overview.target["deviation"], 3)
+            return f"{rows} which all have the same {target}, {typical}; the spread of the training rows is {spread}."
         if scores.r2 <= 0:
             return f"{rows} the model predicts {target} no better than its mean does: {typical}, the mean's {by_mean}."
         return (
@@ -188,6 +272,12 @@ def _tiles(result: Result, stages: list[Stage]) -> list[tuple[str, str, str]]:
 def _score_tiles(scores: Scores, target: str) -> list[tuple[str, str, str]]:
     """The score, and the scores of a constant prediction and of a linear model."""
     linear = scores.linear
+    if isinstance(scores, LossScores):
+        return [
+            ("D²", f"{scores.d2:.3f}", "on held-out rows"),
+            (scores.name.capitalize(), number_text(scores.error, 3), scores.note),
+            ("Baseline", number_text(scores.baseline, 3), f"{scores.name} of the best {scores.of_constant}"),
+        ]
     if scores.task == "regression":
         beside = "" if linear is None else f"a linear model: {number_text(linear.rmse, 3)}"
         return [
@@ -235,12 +325,13 @@ def _model(result: Result) -> list[tuple[str, str]]:
     columns = "each column to mean 0, variance 1"
     scaling = {"auto": columns, "columns": columns, "global": "one factor for all columns"}
     chosen_by = _CHOSEN_BY.get(model.solution_.criterion, model.solution_.criterion)
-    tails = "" if model.scaling_.squash is None else ", heavy tails squashed before"
+    form = "" if model.scaling_.form is None else f", seen as {form_text(model.scaling_)}"
     rows = [
+        *([] if model.loss == "squared" else [("loss", loss_text(model))]),
         ("kernel", kernel_text(model.kernel_)),
         ("feature map", f"{type(model.feature_map_).__name__}, {result.n_components:,} features"),
         *search_facts(model),
-        ("scaling", scaling.get(str(model.standardize), "none") + tails),
+        ("scaling", scaling.get(str(model.standardize), "none") + form),
         ("solver", solver_text(model.solution_)),
         ("regularisation", f"alpha = {number_text(model.alpha_, 4)}, {chosen_by}"),
     ]
@@ -254,7 +345,11 @@ def _model(result: Result) -> list[tuple[str, str]]:
 def _reproducibility(result: Result) -> list[tuple[str, str]]:
     return [
         ("seed", str(result.options.seed)),
-        ("held out", f"{result.options.holdout:g} of the rows, by place in the file"),
+        (
+            "held out",
+            f"{result.options.holdout:g} of the rows"
+            + (", of each class in proportion" if result.task == "classification" else ", by place in the file"),
+        ),
         ("Python", platform.python_version()),
         *((name, version(name)) for name in _VERSIONS),
     ]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from phimap._printable import printable
 from phimap._progress import Stage, peak_memory
-from phimap.cli.describe import inputs_text, kernel_text, length_scale_of, metric_kind, search_facts, solver_text
+from phimap.cli.describe import inputs_text, length_scale_of, metric_kind, search_facts, solver_text
 from phimap.cli.first_pass import Overview
 from phimap.cli.options import FitOptions
 from phimap.cli.output import Fact
 from phimap.cli.scoring import Scores
+from phimap.cli.written_kernels import kernel_text
 from phimap.io import Rows
 
 
@@ -65,18 +67,21 @@ def print_summary(result: Result, report_seconds: float) -> None:
     from rich.markup import escape
     from rich.table import Table as Grid
 
+    def shown(text: str) -> str:
+        return escape(printable(text))
+
     grid = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
     grid.add_column(style="dim")
     grid.add_column()
     overview = result.overview
-    grid.add_row("data", escape(f"{result.options.data}, {overview.n_rows:,} rows, {inputs_text(result.table)}"))
-    grid.add_row("task", escape(f"{result.task} of {result.table.target_name} ({result.why})"))
+    grid.add_row("data", shown(f"{result.options.data}, {overview.n_rows:,} rows, {inputs_text(result.table)}"))
+    grid.add_row("task", shown(f"{result.task} of {result.table.target_name} ({result.why})"))
     grid.add_row("split", f"{overview.n_train:,} rows to train, {overview.n_held_out:,} held out")
-    grid.add_row("kernel", escape(kernel_text(result.model.kernel_)))
+    grid.add_row("kernel", shown(kernel_text(result.model.kernel_)))
     grid.add_row("map", f"{type(result.model.feature_map_).__name__}, {result.n_components:,} features")
-    grid.add_row("solver", escape(solver_text(result.model.solution_)))
+    grid.add_row("solver", shown(solver_text(result.model.solution_)))
     for name, value in search_facts(result.model):
-        grid.add_row(name, escape(value))
+        grid.add_row(name, shown(value))
     for stage in result.stages:
         grid.add_row(stage.name, f"{stage.seconds:.2f} s")
     if result.options.report is not None:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from phimap.cli.errors import complain
+from phimap.cli.groups import RowGroups
 from phimap.config import stated_budget
-from phimap.io import DataError, Rows, holdout_mask, open_rows
+from phimap.io import DataError, ProportionalHoldout, Rows, open_rows
 from phimap.io.batching import Block, chosen, in_batches
 from phimap.io.formats import is_image_folder, parts_of
 from phimap.io.images import LABEL
@@ -28,31 +29,40 @@ from phimap.tables.encoding import BadCell
 class SplitRows:
     """Training rows or held-out rows of a table as batches (X, y), which are read again at each iteration.
 
-    Whether a row is held out depends only on the seed and on its index among the usable rows. An `encoder` encodes the
-    rows of a frame; each training row is encoded with targets of other rows. `n_rows` is the number of rows in one
-    iteration, None if unknown. If `kept` holds all these rows, the table is not read.
+    Whether a row is held out depends only on its group. Without groups, it depends on the seed, on its index among the
+    usable rows and, if `by_class`, on the targets up to this row; see `phimap.io.ProportionalHoldout`. An `encoder`
+    encodes the rows of a frame. It encodes each training row with targets of other rows. `n_rows` is the number of rows
+    in one iteration, or None if unknown. If `kept` holds all these rows, the table is not read.
     """
 
     table: Rows
     fraction: float
     seed: int
+    by_class: bool
     batch_rows: int
     held_out: bool
     encoder: TableEncoder | None = None
     n_rows: int | None = None
     kept: Sequence[Block] | None = None
+    groups: RowGroups | None = None
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
         return read_ahead(self.between(0, None))
 
     def between(self, start: int, stop: int | None) -> Iterator[tuple[Any, np.ndarray]]:
-        """Yield batches `start` to ``stop - 1``, or to the last if `stop` is None. Earlier batches are also read."""
+        """Yield batches `start` to ``stop - 1``, or all from `start` on if `stop` is None.
+
+        Earlier batches are read, too.
+        """
         for index, (X, y, numbers) in enumerate(islice(in_batches(self._blocks(), self.batch_rows), stop)):
             if index >= start:
                 yield self._encoded(X, index * self.batch_rows, numbers), y  # pyright: ignore[reportReturnType]
 
     def _encoded(self, X: Any, first: int, numbers: np.ndarray) -> Any:
-        """Encode rows `X`. `numbers` (r,) are their numbers in the file; `first` rows of the split come before."""
+        """Encode rows `X`, whose numbers in the file are `numbers` (r,).
+
+        They follow after `first` rows of the split.
+        """
         if self.encoder is None:
             return X
         if not self.held_out:
@@ -64,11 +74,17 @@ class SplitRows:
         if self.kept is not None:
             yield from self.kept
             return
-        start = 0
+        split = ProportionalHoldout(self.fraction, self.seed, classes=self.by_class)
         for X, y, numbers in self.table.numbered_batches(self.batch_rows):
-            wanted = holdout_mask(start, len(X), self.fraction, self.seed) == self.held_out
-            start += len(X)
+            wanted = held_out_rows(split, np.asarray(y), numbers, self.groups) == self.held_out
             yield chosen(X, wanted), np.asarray(y)[wanted], numbers[wanted]
+
+
+def held_out_rows(
+    split: ProportionalHoldout, y: np.ndarray, numbers: np.ndarray, groups: RowGroups | None
+) -> np.ndarray:
+    """Return the mask (r,) of held-out rows among the next usable rows, with these targets and numbers in the file."""
+    return split.mask(y) if groups is None else groups.held_out[numbers - 1]
 
 
 def open_selected(path: str, target: str | None, *, strict: bool, **chosen_columns: Any) -> Rows:

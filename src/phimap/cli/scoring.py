@@ -13,9 +13,11 @@ from sklearn.metrics import balanced_accuracy_score, precision_score, recall_sco
 from phimap.cli.output import Fact
 from phimap.learn.rows.scaling import ColumnMoments
 
-# Maximum numbers of unknown classes that a message lists, and of distinct unknown classes that are counted. A column
-# with more probably holds numbers.
+# Maximum number of unknown classes in a message, and maximum number of distinct unknown classes that are counted. A
+# column with more of them probably holds numbers.
 _LISTED, _COUNTED = 5, 1000
+# A class needs at least this number of scored rows. With fewer, a single row changes its recall by more than a fifth.
+_FEW_OF_CLASS = 5
 # Number of pairs of true and predicted values that are kept for scores and figures; they take a few megabytes.
 _KEPT = 200_000
 
@@ -55,6 +57,7 @@ class Scores:
         self.linear = linear
         self._classes = classes
         self._unseen: Counter = Counter()
+        self._counts = None if classes is None else np.zeros(len(classes), np.int64)
         self._n_unseen, self._wrong = 0, 0.0
         self._moments = ColumnMoments.empty(1)
         self._kept: list[tuple[np.ndarray, np.ndarray]] = []
@@ -68,16 +71,23 @@ class Scores:
             self._moments.update(np.asarray(y, dtype=np.float64)[:, None])
         else:
             self._wrong += int((y != predicted).sum())
-            self._count_unseen(y)
+            self._count_classes(y)
+        self._keep(y, predicted, decisions)
+
+    def _keep(self, y: np.ndarray, predicted: np.ndarray, decisions: np.ndarray | None) -> None:
+        """Keep rows that have been counted, up to 200,000."""
         if (room := _KEPT - (self.n - len(y))) > 0:
             self._kept.append((y[:room].copy(), predicted[:room].copy()))
             if decisions is not None:
                 self._decisions.append(decisions[:room].copy())
 
-    def _count_unseen(self, y: np.ndarray) -> None:
-        if self._classes is None:
+    def _count_classes(self, y: np.ndarray) -> None:
+        if self._classes is None or self._counts is None:
             return
-        unseen = y[~np.isin(y, self._classes)]
+        known = np.isin(y, self._classes)
+        # The classes of a model are sorted.
+        self._counts += np.bincount(np.searchsorted(self._classes, y[known]), minlength=len(self._classes))
+        unseen = y[~known]
         self._n_unseen += len(unseen)
         if len(self._unseen) < _COUNTED:
             self._unseen.update(unseen.tolist())
@@ -92,6 +102,22 @@ class Scores:
         return (
             f"{self._n_unseen:,} of {self.n:,} rows have a class that the model was not trained on, and count as "
             f"mistakes: {listed}{more}."
+        )
+
+    def hardly_scored(self) -> str | None:
+        """A message on the classes of the model of which few rows were scored; None if every class has enough."""
+        if self._classes is None or self._counts is None:
+            return None
+        few = np.flatnonzero(self._counts < _FEW_OF_CLASS)
+        if not few.size:
+            return None
+        few = few[np.argsort(self._counts[few], kind="stable")]
+        listed = ", ".join(f"{self._classes[k].item()!r} ({self._counts[k]})" for k in few[:_LISTED])
+        more = f" and {few.size - _LISTED} more" if few.size > _LISTED else ""
+        amounts = "; if these are amounts, --task regression" if self._classes.dtype.kind in "iuf" else ""
+        return (
+            f"the score says little about classes with fewer than {_FEW_OF_CLASS} rows: {listed}{more}. "
+            f"Give more rows of them, or a larger --holdout{amounts}."
         )
 
     @property
@@ -128,7 +154,7 @@ class Scores:
         counts = [int((true == label).sum()) for label in self._classes]
         if min(counts) == 0:
             return None
-        # If both classes are equally common, take the second class, for which the scores are positive.
+        # If both classes are equally common, the second class is taken, because positive scores stand for it.
         place = int(counts[1] <= counts[0])
         rare = self._classes[place]
         is_rare, is_named = true == rare, predicted == rare
@@ -166,7 +192,7 @@ class Scores:
     def balanced_accuracy(self) -> float:
         """Mean recall of the classes in the first 200,000 rows."""
         with warnings.catch_warnings():
-            # Some predicted classes may not occur in these rows, which would cause a warning.
+            # Some predicted classes may be absent from these rows, which would cause a warning.
             warnings.simplefilter("ignore")
             return float(balanced_accuracy_score(*self.pairs()))
 

@@ -15,7 +15,7 @@ from phimap._files import DataError
 #: The path that stands for standard input.
 MARK = "-"
 _NAME = "standard input"
-# Suffixes of files, by the first bytes of a file. All other files are read as CSV.
+# Suffixes of files, by the first bytes of the content. Any other content is read as CSV.
 _SIGNATURES = {
     b"PAR1": ".parquet",
     b"ARROW1": ".feather",

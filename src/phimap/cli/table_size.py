@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from phimap.io import DataError, Rows, open_rows, read_through
+from phimap.io.archive import explained_damage, stored_name, uncompressed
+from phimap.io.formats import PACKED, checked_format
 from phimap.io.frame import Frame
-from phimap.io.source import check_file
 from phimap.tables.targets import MOST_CODES
 
-# Bytes of a text file that are read, about ten thousand rows. This takes a few hundredths of a second.
+# Number of bytes of a text file that are read, about ten thousand rows. This takes a few hundredths of a second.
 _HEAD_BYTES = 2**22
-# Suffixes of text files, and the formats that the cost model assumes for other suffixes.
-_TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".json", ".jsonl", ".ndjson")
+# The formats that the cost model assumes for files other than text.
 _FORMATS = {".parquet": "parquet", ".feather": "parquet", ".arrow": "parquet", ".npy": "npy", ".npz": "npy"}
 
 
@@ -53,10 +53,10 @@ def table_size(path: str, target: str | None, task: str) -> TableSize:
     file = Path(path.rpartition(".npz:")[0] + ".npz" if ".npz:" in path else path)
     if file.is_dir():
         raise DataError(f"{path}: is a folder. Name one of its files, or give --rows and --columns.")
-    check_file(file)
+    found_format = checked_format(file)
     if file.suffix.lower() in _FORMATS:
         return _described(path, target, task, _FORMATS[file.suffix.lower()])
-    if file.suffix.lower() not in _TEXT:
+    if not found_format.is_text:
         raise DataError(
             f"{path}: how many rows such a file holds is not known before it is read. Give --rows and --columns."
         )
@@ -70,14 +70,21 @@ def table_size(path: str, target: str | None, task: str) -> TableSize:
 
 
 def _head(file: Path, folder: Path) -> tuple[Path, float]:
-    """Copy the first lines of a text file; return the path of the copy, and its share of the bytes of the file."""
-    with file.open("rb") as stream:
+    """Copy the first lines of a text file; return the path of the copy, and its share of the bytes of the file.
+
+    A compressed file is read to its end, because it does not state its size, or states it modulo 4 GB.
+    """
+    packed = file.suffix.lower() in PACKED
+    with explained_damage(str(file), "text"), uncompressed(file) as stream:
         text = stream.read(_HEAD_BYTES)
-    size = file.stat().st_size
+        size = len(text)
+        while packed and (more := len(stream.read(_HEAD_BYTES))):
+            size += more
+    size = size if packed else file.stat().st_size
     if len(text) < size:
         whole = text.rfind(b"\n") + 1
         text = text[:whole] if whole else text
-    copy = folder / file.name
+    copy = folder / Path(stored_name(file)).name
     copy.write_bytes(text)
     return copy, len(text) / max(size, 1)
 
@@ -85,7 +92,7 @@ def _head(file: Path, folder: Path) -> tuple[Path, float]:
 def _described(path: str, target: str | None, task: str, file_format: str) -> TableSize:
     """The size of a table that stores its number of rows, or that is small enough to be read as a whole."""
     table = open_rows(path, target, bad_rows="skip")
-    # `read_through` accepts columns that are not numeric, so that these are counted, too.
+    # `read_through` accepts columns that are not numeric, so they are counted as well.
     table, (y, n_rows) = read_through(table, _targets_and_rows)
     columns = int(np.prod(table.sample_shape)) - (target is None)
     return TableSize(n_rows, max(columns, 1), _n_outputs(y, task), file_format, mixed=isinstance(table, Frame))

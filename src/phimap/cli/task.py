@@ -9,10 +9,10 @@ from phimap.tables.targets import MOST_CODES
 
 # Largest number of labels that the summary of the training rows collects.
 _MOST_LABELS = 1000
-# Least average number of training rows of a class, if whole numbers are to be classes.
+# Whole numbers are classes only if a class has at least this number of training rows on average.
 _LEAST_ROWS_EACH = 2
-# Whole numbers may be codes of classes if there are at most this many distinct values, if these cover more than half of
-# their range, and if a value has at least 5 training rows on average. A warning says so.
+# Whole numbers may be codes of classes under three conditions: there are at most this many distinct values, they cover
+# more than half of their range, and a value has at least 5 training rows on average. In this case a warning is given.
 _MOST_DOUBTFUL = 100
 _ROWS_EACH = 5
 
@@ -62,7 +62,7 @@ def _most_codes(overview: Overview) -> int:
 
 
 def _look_like_codes(overview: Overview) -> bool:
-    """Whether the targets may be codes of classes, although they have too many values to be treated as classes."""
+    """Whether the targets may be codes of classes although they have too many values to be treated as classes."""
     labels = overview.labels
     if not overview.whole or labels is None or len(labels) > _MOST_DOUBTFUL:
         return False

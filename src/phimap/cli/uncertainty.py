@@ -6,9 +6,9 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 from sklearn.base import is_classifier
 
+from phimap.cli.describe import loss_of
 from phimap.learn.extrapolation import OutsideWarning
 
 
@@ -38,16 +38,21 @@ class Uncertainty:
             raise ValueError(f"--interval must lie between 0 and 1, got {interval:g}. Use for example 0.9.")
         if probabilities and not is_classifier(model):
             raise ValueError(f"{file}: --probabilities needs classes, the model predicts numbers. Use --std.")
-        if probabilities and model.loss != "logistic" and model.calibration_ is None:
+        if probabilities and loss_of(model) != "logistic" and model.calibration_ is None:
             raise ValueError(f"{file}: --probabilities needs calibrated scores, which the model lacks. Fit it again.")
         if not std and interval is None:
             return
         if is_classifier(model):
             raise ValueError(f"{file}: {asked} needs numbers, the model predicts classes. Use --probabilities.")
-        if not hasattr(model, "solver_"):
+        if std and not hasattr(model, "solver_"):
             raise ValueError(
-                f"{file}: {asked} needs the sums over the training rows, which the model lacks. "
+                f"{file}: --std needs the sums over the training rows, which the model lacks. "
                 "Fit it again with --statistics."
+            )
+        if interval is not None and getattr(model, "conformal_", None) is None:
+            raise ValueError(
+                f"{file}: --interval needs errors of rows that took part in no choice, which the model lacks. "
+                "Fit it again."
             )
 
     def columns(self, X: np.ndarray) -> dict[str, np.ndarray]:
@@ -55,16 +60,14 @@ class Uncertainty:
         found: dict[str, np.ndarray] = {}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
-            # The predictions of the same rows already gave this warning.
+            # The predictions of the same rows have already given this warning.
             warnings.simplefilter("ignore", OutsideWarning)
             if self._probabilities:
                 shares = self._model.predict_proba(X)
                 found |= {f"probability_{label}": shares[:, k] for k, label in enumerate(self._model.classes_)}
-            if self._std or self._interval is not None:
-                mean, std = (part.reshape(X.shape[0]) for part in self._model.predict(X, return_std=True))
-                if self._std:
-                    found["std"] = std
-                if self._interval is not None:
-                    reach = (ndtri((1 + self._interval) / 2) * std).astype(mean.dtype)
-                    found |= {"lower": mean - reach, "upper": mean + reach}
+            if self._std:
+                found["std"] = self._model.predict(X, return_std=True)[1].reshape(X.shape[0])
+            if self._interval is not None:
+                bounds = self._model.predict_interval(X, self._interval)
+                found |= {"lower": bounds[:, 0], "upper": bounds[:, 1]}
         return found

@@ -1,6 +1,6 @@
 """Comparison of methods for tables on the same rows: errors, times, memory and model sizes.
 
-`compare` fits each method to the same splits and tests which differences are noise. `methods.py` lists the methods.
+`compare` fits each method to the same splits, and tests which differences are noise. `methods.py` lists the methods.
 The comparison uses learners only through scikit-learn's estimator interface.
 """
 

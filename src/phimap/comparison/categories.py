@@ -1,4 +1,4 @@
-"""LightGBM on the original columns of a data frame, with its own treatment of categories."""
+"""LightGBM and CatBoost on the original columns of a data frame, with their own treatment of categories."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from phimap.tables.frames import cells_of
+
+# The category that CatBoost gets for a missing text.
+_MISSING = ""
 
 
 class NativeCategories(BaseEstimator):
@@ -46,3 +49,49 @@ class NativeCategories(BaseEstimator):
         levels = self.levels_[cells.name]
         places = cells.places_in(levels)
         return np.where(places < len(levels), places, np.nan)
+
+
+class CatBoost(BaseEstimator):
+    """CatBoost with default settings; text is a category, times are seconds and missing numbers NaN.
+
+    Parameters
+    ----------
+    task : {"regression", "classification"}
+    seed : int
+    n_jobs : int, optional
+        Threads; all if it is None.
+    """
+
+    def __init__(self, task: str, seed: int, n_jobs: int | None = None):
+        self.task = task
+        self.seed = seed
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: np.ndarray) -> Self:
+        import catboost
+
+        kind = catboost.CatBoostRegressor if self.task == "regression" else catboost.CatBoostClassifier
+        # The last option prevents a fit from writing files into the working directory.
+        model = kind(random_seed=self.seed, thread_count=self.n_jobs or -1, verbose=False, allow_writing_files=False)
+        texts = None if isinstance(X, np.ndarray) else [n for n, c in enumerate(cells_of(X).values()) if c.is_text]
+        self.model_ = model.fit(_table(X), y, cat_features=texts)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        return np.ravel(self.model_.predict(_table(X)))
+
+
+def _table(X: Any) -> Any:
+    """Return an array unchanged, and the cells of a frame as an array of objects (n, d): texts and numbers."""
+    if isinstance(X, np.ndarray):
+        return X
+    columns = list(cells_of(X).values())
+    table = np.empty((len(X), len(columns)), dtype=object)
+    for place, cells in enumerate(columns):
+        if cells.is_text:
+            texts = np.array([*cells.texts, _MISSING], dtype=object)
+            # The code of a missing cell is -1, which selects the last entry.
+            table[:, place] = texts[cells.codes]
+        else:
+            table[:, place] = cells.numbers()
+    return table

@@ -6,6 +6,7 @@ import gc
 import os
 import platform
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -13,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from phimap._files import one_line
 from phimap.comparison.methods import Method
+from phimap.config import config
+from phimap.learn import KernelClassifier, KernelRegressor
 
 # Number of rows and columns of the small fit that precedes the first measured fit.
 _WARM_UP = (300, 8)
@@ -56,28 +60,60 @@ class MeasuredFit:
     memory: float | None
 
 
-def measured_fit(model: Any, X: Any, y: np.ndarray, X_test: Any) -> MeasuredFit:
-    """Fit an estimator and predict the test rows, with time and memory measured."""
+def measured_fit(model: Any, X: Any, y: np.ndarray, X_test: Any, **given: Any) -> MeasuredFit:
+    """Fit an estimator and predict the test rows, with time and memory measured; `given` are arguments of the fit."""
     memory = PeakMemory()
     start, spent = time.perf_counter(), time.process_time()
-    model.fit(X, y)
+    model.fit(X, y, **given)
     fitted, spent = time.perf_counter(), time.process_time() - spent
     peak = memory.rise()
     predicted = np.asarray(model.predict(X_test))
     return MeasuredFit(model, predicted, fitted - start, spent, time.perf_counter() - fitted, peak)
 
 
+def one_thread_seconds(model: Any, X: Any, y: np.ndarray) -> float:
+    """Fit an estimator with one thread, and return the processor seconds.
+
+    The threads of the estimator's `n_jobs`, of BLAS, of OpenMP and of phimap are limited. With several threads, the
+    processor time would also count threads that spin while they wait for work.
+    """
+    jobs = [name for name in getattr(model, "get_params", dict)() if name.rpartition("__")[2] == "n_jobs"]
+    if jobs:
+        model.set_params(**dict.fromkeys(jobs, 1))
+    with config(n_jobs=1), threadpool_limits(1), warnings.catch_warnings():
+        # Scikit-learn's logistic regression warns that its parameter `n_jobs` no longer has an effect.
+        warnings.filterwarnings("ignore", "'n_jobs' has no effect", FutureWarning)
+        start = time.process_time()
+        model.fit(X, y)
+        return time.process_time() - start
+
+
 def attempt(
-    method: Method, task: str, width: int | None, seed: int, X: Any, y: np.ndarray, X_test: Any
+    method: Method,
+    task: str,
+    width: int | None,
+    seed: int,
+    X: Any,
+    y: np.ndarray,
+    X_test: Any,
+    *,
+    groups: np.ndarray | None = None,
+    validation: str = "random",
 ) -> MeasuredFit | str:
-    """Fit a method once. Return the `MeasuredFit`, or the reason as a text if the method cannot be fitted."""
+    """Fit a method once. Return the `MeasuredFit`, or the reason as a text if the method cannot be fitted.
+
+    `groups` and `validation` are those of phimap's learners; other methods do not use them.
+    """
     if method.missing():
         return f"the package {method.package} is not installed"
     if method.most_rows is not None and len(X) > method.most_rows:
         return f"more than {method.most_rows:,} training rows"
     try:
         warm_up(method, task)
-        return measured_fit(method.make(task, width, seed), X, y, X_test)
+        model, given = method.make(task, width, seed), {}
+        if isinstance(model, KernelRegressor | KernelClassifier):
+            model, given = model.set_params(validation=validation), {"groups": groups}
+        return measured_fit(model, X, y, X_test, **given)
     # An error in one method does not stop the comparison; it is reported at the end.
     except Exception as error:
         return f"{type(error).__name__}: {one_line(error)}"
@@ -87,7 +123,7 @@ class PeakMemory:
     """Increase of resident memory above its value at construction; on Linux only.
 
     The peak value of the operating system is reset first. Memory that the allocator keeps from earlier work counts as
-    in use from the start, so the increase may be underestimated after a larger fit.
+    used from the start, so the increase may be underestimated after a larger fit.
     """
 
     def __init__(self) -> None:
@@ -119,7 +155,7 @@ def machine() -> str:
     except OSError:
         pass
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{name}, {cores} cores"
+    return f"{name}, {cores} core{'s' * (cores != 1)}"
 
 
 def software(method: Method) -> str:

@@ -16,14 +16,14 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from phimap.comparison.categories import NativeCategories
+from phimap.comparison.categories import CatBoost, NativeCategories
 from phimap.features import NystroemFeatures
 from phimap.kernels import Gaussian
 from phimap.learn import KernelClassifier, KernelRegressor
 from phimap.learn.search.families import median_length_scale
 from phimap.tables import TableEncoder
 
-# Candidate numbers of neighbours, and maximum number of rows and number of folds of the cross-validation that chooses
+# Candidate numbers of neighbours; maximum number of rows, and number of folds, of the cross-validation that chooses
 # among them.
 _NEIGHBOURS, _NEIGHBOUR_ROWS, _FOLDS = (1, 3, 5, 10, 20, 40), 5000, 3
 # Candidate regularisations of ridge regression; logistic regression uses scikit-learn's default.
@@ -133,7 +133,11 @@ def _lightgbm_for_frames(task: str, width: int | None, seed: int) -> Any:
     return NativeCategories(_lightgbm(task, width, seed))
 
 
-#: A linear model, as the reference that other methods should improve on.
+def _catboost(task: str, width: int | None, seed: int) -> Any:
+    return CatBoost(task, seed)
+
+
+#: A linear model, as the reference that other methods should beat.
 LINEAR = Method(_linear, "ridge regression by its leave-one-out error, or logistic regression, on standardised columns")
 #: Methods by name.
 METHODS: dict[str, Method] = {
@@ -143,6 +147,7 @@ METHODS: dict[str, Method] = {
     "lightgbm": Method(
         _lightgbm, "LightGBM, 500 trees at rate 0.05", package="lightgbm", make_for_frames=_lightgbm_for_frames
     ),
+    "catboost": Method(_catboost, "CatBoost, default settings", package="catboost", takes_frames=True),
     "phimap": Method(_ours, "`KernelRegressor` and `KernelClassifier` with default settings", takes_frames=True),
     "gaussian": Method(
         _gaussian, "the same with a Gaussian kernel at the median distance, `metric=None`", takes_frames=True
@@ -185,7 +190,7 @@ class Landmarks(BaseEstimator):
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         some = np.random.default_rng(self.seed).permutation(len(X))[:_MEDIAN_ROWS]
         kernel = Gaussian(median_length_scale(StandardScaler().fit(X).transform(X[some])))
-        # At most half as many landmarks as rows, since rows may be duplicates.
+        # There are at most half as many landmarks as rows, because rows may be duplicates.
         landmarks = NystroemFeatures(kernel, max(2, min(self.width, len(X) // 2)), random_state=self.seed)
         self.model_ = _learner(self.task)(landmarks, random_state=self.seed).fit(X, y)
         return self

@@ -64,7 +64,7 @@ def differences(losses: Mapping[str, Sequence[np.ndarray]]) -> list[Difference]:
 
     **Cost.** One pass over the losses for each pair.
 
-    **Differs from the source in** adding both variances.
+    **Differs from the source in** the variance, which is the sum of both variances.
 
     References
     ----------
@@ -88,7 +88,7 @@ def _compared(parts: Sequence[np.ndarray]) -> tuple[float, float]:
     of_rows = float(every.var(ddof=1)) / n if n > 1 else np.inf
     of_splits = 0.0
     if k > 1:
-        # Variance between the splits' means minus the part that the variance between rows explains.
+        # The variance between the splits' means, minus the part that the variance between rows explains.
         explained = float(np.mean([part.var(ddof=1) / part.size for part in parts]))
         of_splits = max(0.0, float(np.var([part.mean() for part in parts], ddof=1)) - explained) / k
     variance = of_rows + of_splits

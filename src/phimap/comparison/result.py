@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +15,8 @@ from phimap.config import size_text
 
 #: Name of the method that is phimap with default settings.
 OURS = "phimap"
+# Largest number of classes that a sentence lists.
+_LISTED = 5
 
 
 @dataclass(frozen=True)
@@ -27,9 +29,10 @@ class ModelResult:
         Name and description of the method.
     errors : tuple of float
         Error in each split: root mean squared error in the units of the target, or share of wrong labels.
-    seconds, processor_seconds, predict_seconds : float
-        Means over the splits: wall-clock time of the fit, processor time of the fit summed over cores, and wall-clock
-        time of the prediction.
+    seconds, predict_seconds : float
+        Wall-clock times of the fit and of the prediction, means over the splits.
+    processor_seconds : float
+        Processor time of a fit with one thread.
     memory : float or None
         Largest increase of memory during a fit, in bytes; None if the system does not report it.
     size : float
@@ -47,15 +50,24 @@ class ModelResult:
 
     @classmethod
     def of(
-        cls, name: str, says: str, task: str, losses: Sequence[Any], fits: Sequence[MeasuredFit], sizes: Sequence[int]
+        cls,
+        name: str,
+        says: str,
+        task: str,
+        losses: Sequence[Any],
+        fits: Sequence[MeasuredFit],
+        sizes: Sequence[int],
+        spent: float,
     ) -> Self:
-        """Create a result from the losses of the test rows, the measured fits and the model sizes of all splits."""
+        """Create a result from the losses of the test rows, the fits and the model sizes of all splits.
+
+        `spent` is the processor time of a fit with one thread.
+        """
         means = [float(one.mean()) for one in losses]
         rises = [one.memory for one in fits if one.memory is not None]
         errors = tuple(float(np.sqrt(mean)) if task == "regression" else mean for mean in means)
-        times = np.mean([(one.seconds, one.processor_seconds, one.predict_seconds) for one in fits], axis=0)
-        fit, processor, predict = times.tolist()
-        return cls(name, says, errors, fit, processor, predict, max(rises, default=None), float(np.mean(sizes)))
+        fit, predict = np.mean([(one.seconds, one.predict_seconds) for one in fits], axis=0).tolist()
+        return cls(name, says, errors, fit, spent, predict, max(rises, default=None), float(np.mean(sizes)))
 
     @property
     def error(self) -> float:
@@ -88,6 +100,8 @@ class Comparison:
         Differences of all pairs of methods, in the order of the results.
     left_out : dict of str to str
         Methods without a result, and the reason.
+    rare_classes : dict of str to int
+        Classes with too few rows to be tested in every split, and their numbers of rows.
     """
 
     task: str
@@ -100,6 +114,7 @@ class Comparison:
     results: tuple[ModelResult, ...]
     differences: tuple[Difference, ...]
     left_out: dict[str, str]
+    rare_classes: dict[str, int] = field(default_factory=dict)
 
     @property
     def measure(self) -> str:
@@ -145,8 +160,13 @@ class Comparison:
             f"together at {100 * FALSE_ALARM:g} % false alarms."
             + ("" if self.n_splits > 1 else " One split does not show what other training rows would change.")
         )
+        said.append("CPU s: processor seconds of a fit with one thread; fit s and predict s: wall-clock, all threads.")
         if self.n_rows < self.n_all:
             said.append(f"{self.n_rows:,} of {self.n_all:,} rows, drawn at random, were used.")
+        if self.rare_classes:
+            named = [f"{label!r} ({count})" for label, count in list(self.rare_classes.items())[:_LISTED]]
+            more = f" and {len(self.rare_classes) - _LISTED} more" if len(self.rare_classes) > _LISTED else ""
+            said.append(f"The errors say little about classes with few rows: {', '.join(named)}{more}.")
         said += [f"Left out: {name} ({why})." for name, why in self.left_out.items()]
         return said
 
@@ -155,12 +175,13 @@ class Comparison:
 
     def table(self) -> list[tuple[str, ...]]:
         """Return the table as rows of text; the first row is the heading."""
-        head = ("model", self.measure, "beside the best", "fit s", "predict s", "peak memory", "model size")
+        head = ("model", self.measure, "beside the best", "CPU s", "fit s", "predict s", "peak memory", "model size")
         lines = [
             (
                 one.name,
                 f"{number_text(one.error, 4)}" + (f" ± {number_text(one.spread, 2)}" if self.n_splits > 1 else ""),
                 self.beside_best(one.name),
+                f"{one.processor_seconds:.2f}",
                 f"{one.seconds:.2f}",
                 f"{one.predict_seconds:.2f}",
                 "-" if one.memory is None else size_text(one.memory),
@@ -168,7 +189,7 @@ class Comparison:
             )
             for one in self.results
         ]
-        constant = (self._constant(), number_text(self.baseline, 4), "", "", "", "", "")
+        constant = (self._constant(), number_text(self.baseline, 4), "", "", "", "", "", "")
         return [head, *lines, constant]
 
     def to_dict(self) -> dict[str, Any]:
@@ -184,6 +205,7 @@ class Comparison:
             "models": [{"error": one.error, "spread": one.spread, **asdict(one)} for one in self.results],
             "differences": [{**asdict(pair), "within_noise": pair.is_noise} for pair in self.differences],
             "left_out": self.left_out,
+            "rare_classes": self.rare_classes,
             "verdict": self.verdict(),
         }
 

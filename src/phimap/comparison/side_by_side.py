@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
 
 from phimap._progress import Stages
 from phimap._validation import check_choice, check_integer
-from phimap.comparison.measure import attempt
+from phimap.comparison.measure import attempt, one_thread_seconds
 from phimap.comparison.methods import METHODS, Method, encoding
 from phimap.comparison.noise import differences
 from phimap.comparison.result import Comparison, ModelResult
 from phimap.comparison.rows import as_rows, as_targets, mask_of, task_of, thinned
 from phimap.comparison.size import model_bytes
 from phimap.io.batching import chosen
+from phimap.learn.rows.units import check_groups
 
 # Minimum number of parts into which the rows are divided. Each split tests one part: a fifth of the rows, or less with
 # more than five splits.
@@ -34,6 +36,8 @@ def compare(
     n_components: int | None = None,
     most_rows: int | None = 10_000,
     random_state: int = 0,
+    groups: Any = None,
+    validation: str = "random",
     verbose: bool = False,
     known: Mapping[str, Method] = METHODS,
 ) -> Comparison:
@@ -48,8 +52,8 @@ def compare(
         Targets: numbers or labels.
     models : sequence of str, optional
         Names of methods: ``"linear"`` (ridge or logistic regression), ``"neighbours"``, ``"hgb"``
-        (HistGradientBoosting), ``"lightgbm"``, ``"phimap"`` (default settings), and with a fixed kernel ``"gaussian"``,
-        ``"ntk"`` and ``"nystroem"``. Default: all methods whose package is installed.
+        (HistGradientBoosting), ``"lightgbm"``, ``"catboost"``, ``"phimap"`` (default settings), and with a fixed kernel
+        ``"gaussian"``, ``"ntk"`` and ``"nystroem"``. Default: all methods whose package is installed.
     splits : int, default=3
         Number of splits. Each tests another part of the rows with models fitted to all other rows.
     task : {"auto", "regression", "classification"}, default="auto"
@@ -61,6 +65,12 @@ def compare(
         Maximum number of rows: from longer tables this many are drawn at random. None uses all rows.
     random_state : int, default=0
         Seed for rows, splits and methods.
+    groups : array-like of shape (n_samples,), optional
+        Group of each row: the rows of a group are tested together, and held out together by the choices of phimap's
+        learners. With ``validation="last"``, moments in time.
+    validation : {"random", "last"}, default="random"
+        ``"last"`` tests the last rows with models fitted to earlier rows, and phimap's learners hold out the last rows
+        of these.
     verbose : bool, default=False
         Show progress on standard error.
     known : mapping of str to Method, optional
@@ -80,14 +90,19 @@ def compare(
     Notes
     -----
     The splits are the first `splits` of scikit-learn's ``KFold(max(5, splits), shuffle=True,
-    random_state=random_state)``. In split k the methods have the seed ``random_state + k``. No row is tested twice. A
-    method that fails is left out with a note.
+    random_state=random_state)``, and of its ``StratifiedKFold`` for classes. With groups they are those of
+    ``GroupKFold``. With ``validation="last"`` they are those of ``TimeSeriesSplit``, whose training rows are all rows
+    before the tested rows. In split k the methods have the seed ``random_state + k``. No row is tested twice. A method
+    that fails is left out with a note. The verdict names classes with fewer rows than parts, which some splits do not
+    test. The rows of a group depend on each other, so the p-values of the verdict are then too small.
 
     **Error.** See `phimap.comparison.noise.differences` for what counts as noise.
 
-    **Cost.** The cost of all fits, one after another, times `splits`. Reported times cover only fit and prediction,
-    after a small fit that loads and compiles code. Reported memory is the increase of the process's memory during a
-    fit; it is available on Linux only.
+    **Cost.** The cost of all fits, one after another, times `splits`, and of one more fit of every method with one
+    thread. Processor seconds are those of this last fit, which uses the training rows of the first split: with several
+    threads, they would also count waiting threads. Wall-clock times are those of the other fits. All times cover only
+    fit and prediction, after a small fit that loads and compiles code. Reported memory is the increase of the process's
+    memory during a fit; it is available only on Linux.
 
     **Differs from the source.** There is no source.
 
@@ -113,15 +128,20 @@ def compare(
     if n_all < _LEAST_ROWS:
         raise ValueError(f"`X` must have at least {_LEAST_ROWS} rows to be compared on, got {n_all}. Give more rows.")
     rows = thinned(n_all, most_rows, random_state)
-    X, y = chosen(X, mask_of(rows, n_all)), y[rows]
+    groups = check_groups(groups, n_all)
+    X, y, groups = chosen(X, mask_of(rows, n_all)), y[rows], None if groups is None else groups[rows]
+    last = check_choice("validation", validation, ("random", "last")) == "last"
     task = check_choice("task", task, ("auto", "regression", "classification"))
     task = task_of(y) if task == "auto" else task
     if np.unique(y).size < 2:
         raise ValueError(f"`y` must not be constant, got {y[0]} in all rows. Choose another target.")
     targets = y.astype(np.float64) if task == "regression" else np.unique(y, return_inverse=True)[1]
-    folds = list(KFold(max(_LEAST_PARTS, splits), shuffle=True, random_state=random_state).split(y))[:splits]
-    # A mask selects rows in their original order; the indices of KFold are sorted, so the targets match.
+    folds = _folds(task, targets, groups, splits, random_state, last=last)
+    # A mask selects rows in their original order. The indices of the folds are sorted, so the targets match.
     parts = [[(chosen(X, mask_of(places, len(y))), targets[places]) for places in fold] for fold in folds]
+    of_ours = [
+        {"validation": validation, "groups": None if groups is None else groups[trained]} for trained, _ in folds
+    ]
     known = known if isinstance(X, np.ndarray) else {name: encoding(known[name]) for name in names_of_methods}
     stages = Stages(verbose)
     results, losses, notes = [], {}, {}
@@ -129,7 +149,8 @@ def compare(
         fits, sizes = [], []
         with stages.stage(name, splits) as advance:
             for k, ((rows_k, targets_k), (tested_k, _)) in enumerate(parts):
-                one = attempt(known[name], task, n_components, random_state + k, rows_k, targets_k, tested_k)
+                seed, fitted = random_state + k, of_ours[k]
+                one = attempt(known[name], task, n_components, seed, rows_k, targets_k, tested_k, **fitted)
                 if isinstance(one, str):
                     notes[name] = one
                     break
@@ -137,8 +158,9 @@ def compare(
                 sizes.append(model_bytes(one.model))
                 advance(1)
         if name not in notes:
+            spent = one_thread_seconds(known[name].make(task, n_components, random_state), *parts[0][0])
             losses[name] = [_losses(task, true, one.predicted) for (_, (_, true)), one in zip(parts, fits, strict=True)]
-            results.append(ModelResult.of(name, known[name].says, task, losses[name], fits, sizes))
+            results.append(ModelResult.of(name, known[name].says, task, losses[name], fits, sizes, spent))
     if not results:
         why = "; ".join(f"{name}: {note}" for name, note in notes.items())
         raise ValueError(f"`models` must have one that can be fitted, got none ({why}). Correct X, or choose others.")
@@ -155,7 +177,36 @@ def compare(
         results=tuple(results),
         differences=tuple(differences({one.name: losses[one.name] for one in results})),
         left_out=notes,
+        rare_classes=_rare_classes(task, y, max(_LEAST_PARTS, splits)),
     )
+
+
+def _folds(
+    task: str, targets: np.ndarray, groups: np.ndarray | None, splits: int, seed: int, *, last: bool
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the sorted indices of the training rows and of the tested rows of each split.
+
+    Classes are divided in proportion, unless groups or moments are held out.
+    """
+    n_parts, rows = max(_LEAST_PARTS, splits), np.arange(len(targets))
+    if not last and groups is None:
+        # If no class has as many rows as there are parts, proportions cannot be kept.
+        in_proportion = task == "classification" and np.bincount(targets).max() >= n_parts
+        kind = StratifiedKFold if in_proportion else KFold
+        with warnings.catch_warnings():
+            # The comparison names the classes with fewer rows than parts.
+            warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+            return list(kind(n_parts, shuffle=True, random_state=seed).split(targets, targets))[:splits]
+    units = rows if groups is None else np.unique(groups, return_inverse=True)[1]
+    n_units = int(units.max()) + 1
+    if n_units < n_parts + last:
+        raise ValueError(
+            f"`groups` must hold at least {n_parts + last} groups for {splits} splits, got {n_units}. Use fewer splits."
+        )
+    if not last:
+        return list(GroupKFold(n_parts, shuffle=True, random_state=seed).split(rows, groups=units))[:splits]
+    in_order = TimeSeriesSplit(splits, test_size=n_units // (n_parts + 1)).split(np.arange(n_units))
+    return [(np.flatnonzero(np.isin(units, one)), np.flatnonzero(np.isin(units, two))) for one, two in in_order]
 
 
 def chosen_methods(models: Sequence[str] | None, known: Mapping[str, Method] = METHODS) -> list[str]:
@@ -170,6 +221,14 @@ def chosen_methods(models: Sequence[str] | None, known: Mapping[str, Method] = M
     return list(dict.fromkeys(models))
 
 
+def _rare_classes(task: str, y: np.ndarray, n_parts: int) -> dict[str, int]:
+    """Return the number of rows of each class that has fewer rows than there are parts."""
+    if task == "regression":
+        return {}
+    labels, counts = np.unique(y, return_counts=True)
+    return {str(labels[k]): int(counts[k]) for k in np.flatnonzero(counts < n_parts)}
+
+
 def _losses(task: str, true: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     """Return the losses (r,) of the rows: squared errors, or 1 for a wrong label and 0 for a correct one."""
     if task == "regression":
@@ -178,7 +237,7 @@ def _losses(task: str, true: np.ndarray, predicted: np.ndarray) -> np.ndarray:
 
 
 def _baseline(task: str, trained: np.ndarray, tested: np.ndarray) -> float:
-    """Return the error on the test targets of predicting the mean, or the most frequent class, of the training rows."""
+    """Return the test error of a constant prediction: the mean, or the most frequent class, of the training rows."""
     if task == "regression":
         return float(np.sqrt(np.mean(np.square(tested - trained.mean()))))
     labels, counts = np.unique(trained, return_counts=True)

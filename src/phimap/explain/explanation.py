@@ -75,16 +75,16 @@ class Interactions:
     values : ndarray of shape (n, d, d) or (n, d, d, t)
         Off the diagonal, half of the Shapley interaction index of each pair of columns; on the diagonal, the rest of
         the column's Shapley value. A sum over the second columns is a Shapley value.
-    base_values : float or ndarray of shape (t,)
-    data : ndarray of shape (n, d)
-    feature_names : list of str
-    output_names : list of str or None
+    base_values, data, feature_names, exact, standard_errors, output_names
+        As for `Explanation`.
     """
 
     values: np.ndarray
     base_values: Any
     data: np.ndarray
     feature_names: list[str]
+    exact: bool
+    standard_errors: np.ndarray | None = None
     output_names: list[str] | None = None
 
     def largest(self, count: int = 5) -> list[tuple[str, str, float]]:

@@ -68,6 +68,8 @@ def cells(X: Any, names: list[str]) -> np.ndarray:
 
     Columns that a frame lacks, because its model ignores them, are None.
     """
+    if hasattr(X, "num_rows"):
+        return _cells_of_arrow(X, names)
     if is_frame(X):
         frame = _pandas(X)
         if len(names) == len(frame.columns):
@@ -75,6 +77,19 @@ def cells(X: Any, names: list[str]) -> np.ndarray:
         found = {str(name): frame[name].to_numpy(dtype=object) for name in frame.columns}
         return np.stack([found.get(name, np.full(len(frame), None)) for name in names], axis=1)
     return to_host(X.toarray() if sparse.issparse(X) else X) if hasattr(X, "shape") else np.asarray(X)
+
+
+def _cells_of_arrow(X: Any, names: list[str]) -> np.ndarray:
+    """Return the cells of an Arrow table, without pandas, which the command does not need otherwise."""
+    found = {str(name): column for name, column in zip(X.column_names, X.columns, strict=True)}
+    numbers = [found[name].to_numpy() for name in names if name in found]
+    if len(numbers) == len(names) and all(column.dtype.kind in "biuf" for column in numbers):
+        return np.stack(numbers, axis=1)
+    result = np.full((X.num_rows, len(names)), None, dtype=object)
+    for place, name in enumerate(names):
+        if name in found:
+            result[:, place] = found[name].to_pylist()
+    return result
 
 
 def _array(X: Any) -> np.ndarray:

@@ -33,15 +33,16 @@ def mean_absolute_values(model: Any, X: np.ndarray) -> np.ndarray | None:
     # These rows come from the first pass, so they are checked and encoded already.
     ops, p = ops_for(X), len(subject.players)
     rows = np.asarray(ops.to_host(ops.dense(X)), dtype=np.float64)
-    if subject.forms:
-        # Parts without an exact form are left out: corrections change the outputs only slightly.
+    trees = model._fitted.trees
+    # Trees of labels have no exact form, and may have a large share.
+    if subject.forms and (trees is None or not trees.has_labels):
+        # Other parts without an exact form are left out: corrections change the outputs only slightly.
         work = sum(form.n_terms for form in subject.forms) * _BACKGROUND * p * p
         n_rows = min(_MOST_ROWS, int(_WORK // work), len(rows) // 2)
         if n_rows < _LEAST_ROWS:
             return None
-        background = subject.scale(rows[n_rows : n_rows + _BACKGROUND])
-        z = subject.scale(rows[:n_rows])
-        values = sum(form.shapley(z, background, subject.players, subject.n_jobs) for form in subject.forms)
+        background = rows[n_rows : n_rows + _BACKGROUND]
+        values = sum(form.shapley(rows[:n_rows], background, subject.players, subject.n_jobs) for form in subject.forms)
     else:
         n_rows = min(_MOST_ROWS, _MIXED // (4 * _SAMPLED * p), len(rows) // 2)
         if n_rows < _LEAST_ROWS:

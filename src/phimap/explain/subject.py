@@ -1,36 +1,34 @@
-"""What is explained: the rows, the players, and the function as a sum of exact forms and a rest."""
+"""The subject of an explanation: a model as a function of rows, its players, its exact forms and the rest."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from phimap.config import memory_budget
 from phimap.explain.forms.base import Form
-from phimap.explain.forms.registry import Split, correction_forms, split_map
+from phimap.explain.forms.registry import Split, constant_of, scaled_forms, split_fitted, split_map
 from phimap.explain.frames import FrameRows, names_of
 from phimap.explain.sampling import Function
 from phimap.kernels import FiniteSpectrum, SpectralMixture
 from phimap.learn.base import KernelModel
 from phimap.learn.doubly_stochastic.base import DoublyStochasticModel
 from phimap.learn.doubly_stochastic.model import StochasticModel
-from phimap.learn.extrapolation import OutsideWarning
+from phimap.learn.extrapolation import NEAR, OutsideWarning
 from phimap.learn.fitted import Fitted
 from phimap.learn.inputs import InputEncoding
 from phimap.learn.rows.scaling import Scaling
 from phimap.learn.scaled_map import scaled
 from phimap.learn.settings import Compute
-from phimap.ops import host, ops_for
+from phimap.ops import ops_for
 from phimap.tables.frames import is_frame
-
-# A row is far if its kernel with the nearest row in range is below this share, as in `ExtrapolationGuard`.
-_NEAR = 0.5
 
 
 @dataclass(frozen=True)
@@ -52,10 +50,8 @@ class Subject:
     output_names : list of str or None
     forms : tuple of Form
         Exact forms; empty if the model has none.
-    scale : callable
-        Converts rows of numbers to the rows that the forms take.
     rest : callable or None
-        What the forms and the intercept leave of the outputs; None for nothing.
+        The outputs minus the forms and the intercept; None if this is zero.
     intercept : ndarray of shape (t,)
     is_far : callable
         ``is_far(rows, background)``: mask of the rows for which the model shrinks some mixed row, see `predict`.
@@ -69,7 +65,6 @@ class Subject:
     is_single: bool
     output_names: list[str] | None
     forms: tuple[Form, ...] = ()
-    scale: Function = np.asarray
     rest: Function | None = None
     intercept: np.ndarray | None = None
     is_far: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda rows, _: np.zeros(len(rows), bool)
@@ -77,9 +72,9 @@ class Subject:
 
 
 def subject_of(model: Any, X: Any, *, by_column: bool = False) -> Subject:
-    """Return what is explained of a fitted model; `X` are rows as users pass them.
+    """Return a fitted model as a `Subject`; `X` are rows as users pass them.
 
-    With `by_column`, the players of encoded rows are the columns of the frame, as they are for a frame.
+    If `X` is a frame, the players are its columns. With `by_column` this also holds for rows that are already encoded.
     """
     by_column = by_column or is_frame(X)
     check_is_fitted(model)
@@ -91,39 +86,24 @@ def subject_of(model: Any, X: Any, *, by_column: bool = False) -> Subject:
 
 
 def _of_fitted(model: KernelModel, fitted: Fitted, *, by_column: bool) -> Subject:
-    mapped, solution = fitted.map, fitted.solved
-    split = split_map(mapped.record, solution.coef, mapped.scaling.root)
-    corrections, units = fitted.corrections, fitted.targets.units
-    exponent = 0 if units is None else units.exponent
-    left = []
-    if corrections is not None:
-        exact = correction_forms(replace(corrections, coefs=np.ldexp(corrections.coefs, exponent)), mapped.scaling.root)
-        if exact is None:
-            left.append(lambda rows: np.ldexp(corrections.outputs(rows, model.n_jobs), exponent))
-        else:
-            split += Split(exact)
-    bound = [(record.bind(host()), coefs) for record, coefs in split.rest]
-    left += [lambda rows, one=one, coefs=coefs: one.linear_outputs(host(), rows, coefs) for one, coefs in bound]
-
-    def rest(rows: np.ndarray) -> np.ndarray:
-        return sum(part(scaled(mapped.scaling, rows)) for part in left)  # pyright: ignore[reportReturnType]
+    solution, split = fitted.solved, split_fitted(fitted, model.n_jobs)
 
     def outputs(rows: np.ndarray) -> np.ndarray:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OutsideWarning)
-            return fitted.scores_of_rows(rows, Compute("cpu", model.n_jobs, memory_budget()))
+            return fitted.scores_of_rows(rows, Compute("cpu", model.n_jobs))
 
     subject = _of_encoding(fitted.inputs, outputs, by_column=by_column)
     classes = getattr(model, "classes_", None)
-    single = solution.coef.shape[1] == 1 if classes is not None else fitted.targets.single_column  # pyright: ignore
+    names = fitted.targets.output_names
+    single = solution.coef.shape[1] == 1 if classes is not None else fitted.targets.single_column and names is None  # pyright: ignore
     return replace(
         subject,
         is_single=single,
-        output_names=None if single or classes is None else [str(label) for label in classes],
+        output_names=names if classes is None else None if single else [str(label) for label in classes],
         forms=split.forms,
-        scale=scale_of(mapped.scaling),
-        rest=rest if left else None,
-        intercept=np.asarray(solution.intercept, dtype=np.float64),
+        rest=(lambda rows: reduce(add, (part(rows) for part in split.rest))) if split.rest else None,
+        intercept=constant_of(fitted),
         is_far=lambda rows, background: _far_rows(fitted, rows, background),
         n_jobs=model.n_jobs,
     )
@@ -146,8 +126,7 @@ def _of_stochastic(model: DoublyStochasticModel, fitted: StochasticModel, *, by_
         subject,
         is_single=single,
         output_names=None if single or classes is None else [str(label) for label in classes],
-        forms=split.forms,
-        scale=scale_of(fitted.scaling),
+        forms=scaled_forms(split.forms, fitted.scaling),
         intercept=np.asarray(fitted.intercept, dtype=np.float64),
         n_jobs=model.n_jobs,
     )
@@ -218,4 +197,4 @@ def _far_rows(fitted: Fitted, rows: np.ndarray, background: np.ndarray) -> np.nd
         return np.asarray(worst.any(axis=1))
     worst = worst if scaling.root is None else worst @ np.abs(scaling.root)
     origin = np.zeros((1, worst.shape[1]))
-    return np.less(kernel(worst, origin)[:, 0], _NEAR * kernel.diag(origin))
+    return np.less(kernel(worst, origin)[:, 0], NEAR * kernel.diag(origin))

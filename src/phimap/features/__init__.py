@@ -1,8 +1,8 @@
-"""Feature maps: transformers whose features' inner products estimate a kernel.
+"""Feature maps: transformers whose features have inner products that estimate a kernel.
 
-In `fit` a map takes constants from the kernel (such as its spectral density), draws directions from a projection or a
-sketch, and stores both in a record. Each subfolder holds one construction. `defaults.py` chooses the map for a kernel.
-Start with `fourier.py`, the simplest map.
+`fit` takes constants from the kernel (such as its spectral density) and draws directions from a projection or a sketch.
+It stores both in a record. Each subfolder holds one construction. `defaults.py` chooses the map for a kernel. Start
+with `fourier.py`, the simplest map.
 """
 
 from phimap.features.base import FeatureMap
@@ -20,6 +20,8 @@ from phimap.features.ntk.random_features import NTKFeatures
 from phimap.features.ntk.sketch import NTKSketch
 from phimap.features.ntk.tensor import NTKTensorFeatures
 from phimap.features.nystroem.nystroem import NystroemFeatures
+from phimap.features.partitions.binning import BinningFeatures
+from phimap.features.partitions.mondrian import MondrianFeatures
 from phimap.features.power_series.dot_product import DotProductFeatures
 from phimap.features.random_layers.activation import ActivationFeatures
 from phimap.features.random_layers.arccosine import ArcCosineFeatures
@@ -29,6 +31,7 @@ from phimap.features.random_layers.spherical import SphericalFeatures
 __all__ = [
     "ActivationFeatures",
     "ArcCosineFeatures",
+    "BinningFeatures",
     "CNTKGradientFeatures",
     "CNTKSketch",
     "CompressedFeatures",
@@ -36,6 +39,7 @@ __all__ = [
     "FeatureMap",
     "FourierFeatures",
     "LeverageFeatures",
+    "MondrianFeatures",
     "NTKFeatures",
     "NTKGradientFeatures",
     "NTKSketch",

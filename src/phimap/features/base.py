@@ -1,4 +1,4 @@
-"""The base class of feature maps, and the choice between constructions of one map in `fit`."""
+"""The base class of feature maps, and the choice in `fit` between several constructions of one map."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from phimap.random_map import MapRecord, RandomMap
 
-# A plan is measured only if its predicted error is at most this many times that of the first plan. Plans with similar
-# errors can have predictions that differ by such a factor: for sketches of few inputs the prediction is too low.
+# A plan is measured only if its predicted error is at most this many times the predicted error of the first plan.
+# Predictions can be wrong by such a factor: for sketches of few inputs they are too low.
 _DOUBT = 3.0
 
 
@@ -43,9 +43,9 @@ def draw_best(
 ) -> MapRecord:
     """Draw the plan with the least error, or the fallback if its predicted error is below that of every plan.
 
-    Plans are ordered from the most to the least reliable prediction. If several plans have similar predictions, all
-    are drawn and the one with the least `measured_error` is returned. If `measured_error` is None, the plan with the
-    least predicted error is drawn. Ties go to the last plan.
+    Plans are ordered by the reliability of their predictions, the most reliable first. If several plans have similar
+    predictions, all of them are drawn, and the one with the least `measured_error` is returned. If `measured_error` is
+    None, the plan with the least predicted error is drawn. If plans are equally good, the last of them is taken.
     """
     kept: list[Plan] = []
     for plan in plans:

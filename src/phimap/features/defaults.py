@@ -39,13 +39,13 @@ from phimap.kernels import (
 from phimap.ops import Array, Ops, ops_for
 from phimap.random_map import MapRecord
 
-# Maximum number of rows used to estimate the mean of ``k(x, x)`` for each term of a sum.
+# Maximum number of rows from which the mean of ``k(x, x)`` is estimated for each term of a sum.
 _SIZE_ROWS = 64
 
 
 @dataclass(frozen=True)
 class ScaledRecord(MapRecord):
-    """The features of a map times a factor.
+    """The features of another map, multiplied by a factor.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class ScaledRecord(MapRecord):
 
 
 class SumFeatures(FeatureMap):
-    """Features of a weighted sum of kernels: the maps of its terms side by side, times the roots of the weights.
+    """Features of a weighted sum of kernels: the maps of the terms side by side, times the roots of the weights.
 
     Each term gets the default map of its kernel: random features if the kernel has any, else Nystroem features.
 
@@ -189,10 +189,11 @@ class SumFeatures(FeatureMap):
 
 
 def _shares(n_components: int, sizes: np.ndarray) -> tuple[int, ...]:
-    """`n_components` divided in proportion to `sizes`, each share at least 1; equal shares if all sizes are 0."""
+    """Divide `n_components` in proportion to `sizes`, with at least 1 for each; equal shares if all sizes are 0."""
     sizes = sizes if sizes.sum() > 0 else np.ones(sizes.size)
     exact = (n_components - sizes.size) * sizes / sizes.sum()
-    # Largest remainder method: the features left by rounding down go to the terms that lost most.
+    # Largest remainder method: shares are rounded down, and the remaining features go to the terms that lost most by
+    # rounding.
     shares = np.floor(exact).astype(int)
     order = np.argsort(shares - exact, kind="stable")
     shares[order[: n_components - sizes.size - shares.sum()]] += 1
@@ -204,7 +205,8 @@ def _fourier(kernel: StationaryKernel, **common: Any) -> FeatureMap:
 
 
 def _arccosine(kernel: ArcCosine, **common: Any) -> FeatureMap:
-    # Exact degrees 0 and 1 make the map one layer for the composed kernel: less error than several layers, and no bias.
+    # With exact degrees 0 and 1, the map has one layer for the composed kernel. This has less error than several
+    # layers, and is not biased.
     exact_degrees = (0, 1) if kernel.depth > 1 else ()
     return ArcCosineFeatures(kernel.order, depth=kernel.depth, exact_degrees=exact_degrees, **common)
 
@@ -215,7 +217,7 @@ def _activation(kernel: ActivationKernel, **common: Any) -> FeatureMap:
 
 def _ntk(kernel: NTK, **common: Any) -> FeatureMap:
     if not kernel.is_homogeneous:
-        # For bounded or oscillating activations the series errs at rows of large norm, whatever its width.
+        # For bounded or oscillating activations, the series has large errors at rows of large norm, whatever its width.
         return _nystroem(kernel, **common)
     return NTKFeatures(kernel.depth, activation=kernel.activation, **common)
 

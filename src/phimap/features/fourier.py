@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from phimap import kernels
 from phimap._validation import check_choice
 from phimap.features.base import FeatureMap
 from phimap.features.projected import ProjectedRecord
@@ -53,7 +54,7 @@ class FourierRecord(ProjectedRecord):
 
     @property
     def peak(self) -> float:
-        """The largest magnitude of a feature."""
+        """The largest possible absolute value of a feature."""
         return 1.0 if self.normalize_output else float(np.abs(self.scale).max())
 
     @property
@@ -89,7 +90,7 @@ class FourierRecord(ProjectedRecord):
 
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
         if self.projection.weights is not None:
-            # Quadrature weights are valid only for all nodes of the rule together.
+            # Quadrature weights are valid only if all nodes of the rule are used together.
             return None
         factor = (self.n_components / n_components) ** 0.5
         if not self.n_pairs:
@@ -98,6 +99,14 @@ class FourierRecord(ProjectedRecord):
             return None
         cosines = np.arange(n_components // 2)
         return np.concatenate([cosines, self.n_pairs + cosines]), factor
+
+
+def _object_of(kernel: Any) -> str:
+    """Return the remedy for the error about a kernel that is not stationary, or that is given as text."""
+    names = [name for name in kernels.__all__ if isinstance(kernel, str) and name.lower() == kernel.lower()]
+    if names and issubclass(getattr(kernels, names[0]), StationaryKernel):
+        return f"the object phimap.kernels.{names[0]}(...)."
+    return "ArcCosineFeatures, NTKFeatures or NystroemFeatures for others."
 
 
 class FourierFeatures(FeatureMap):
@@ -120,7 +129,8 @@ class FourierFeatures(FeatureMap):
     normalize_input : bool, default=False
         Divide each row by its norm first; zero rows stay zero.
     normalize_output : bool, default=False
-        Divide each feature vector by its norm: lowers the variance with phases and does not change pairs.
+        Divide each feature vector by its norm. This lowers the variance of features with phases, and does not change
+        pairs.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
         Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
@@ -146,7 +156,7 @@ class FourierFeatures(FeatureMap):
     **Cost.** ``transform``: 2 d s flops per row for stored directions, O(s log d) for structured ones, and one pass
     over the output. ``fit``: drawing the directions; the data are not used.
 
-    **Differs from the source in** the use of pairs, a choice that the published algorithm leaves open, and in the
+    **Differs from the source in** the use of pairs, which the published algorithm allows, and in the choice of
     projections.
 
     References
@@ -192,10 +202,7 @@ class FourierFeatures(FeatureMap):
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> FourierRecord:
         kernel = Gaussian() if self.kernel is None else self.kernel
         if not isinstance(kernel, StationaryKernel):
-            raise TypeError(
-                f"`kernel` must be a stationary kernel, got {kernel!r}. "
-                "Use ArcCosineFeatures, NTKFeatures or NystroemFeatures for others."
-            )
+            raise TypeError(f"`kernel` must be a stationary kernel, got {kernel!r}. Use {_object_of(kernel)}")
         paired = check_choice("pairing", self.pairing, ("pairs", "offset")) == "pairs"
         width = self.n_components
         law = kernel.spectral_law(X.shape[1])
@@ -208,7 +215,7 @@ class FourierFeatures(FeatureMap):
                 "`normalize_output` needs positive quadrature weights, which this projection did not give. "
                 "Use normalize_output=False, or projection='orthogonal'."
             )
-        # cos^2 + sin^2 = 1, while the square of a cosine with a random phase has mean 1/2: hence the factor 2.
+        # cos^2 + sin^2 = 1, but the square of a cosine with a random phase has mean 1/2. This explains the factor 2.
         scale = np.repeat([1.0, 2.0], [n_directions - n_phases, n_phases]) ** 0.5 * projection.weight_roots
         self.kernel_: Kernel = NormalizedInput(kernel) if self.normalize_input else kernel
         return FourierRecord(projection, shift, scale, bool(self.normalize_input), bool(self.normalize_output))

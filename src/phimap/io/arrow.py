@@ -18,7 +18,7 @@ def is_numeric(kind: pa.DataType) -> bool:
 
 
 def in_words(kind: pa.DataType) -> str:
-    """Words for the content of a column of type `kind`, for messages to users."""
+    """Return words for the content of a column of type `kind`, for messages to users."""
     types = pa.types
     named = (
         (is_text, "text"),
@@ -70,7 +70,7 @@ def _tensor_column(column: Any) -> Any:
     if pa.types.is_float16(column.type):
         return pa.array(column.to_numpy(zero_copy_only=False).astype(np.float32))
     if is_text(column.type):
-        # Imported here because `phimap.tables` loads scikit-learn, which most readers do not need.
+        # This is imported here because `phimap.tables` loads scikit-learn, which most readers do not need.
         from phimap.tables.cells import numbers_in
 
         return pa.array(numbers_in(column, "."), from_pandas=True)

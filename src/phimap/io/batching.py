@@ -1,4 +1,4 @@
-"""Batches with an exact number of rows, made from blocks of any length."""
+"""Batches with an exact number of rows, which are made from blocks of any length."""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ from phimap.io.encoding import Encoder
 from phimap.io.tensors import checksum
 from phimap.learn.rows.checkpoint import CheckpointStore, DataFingerprint, StoredPass
 
-# Largest number of bytes of finished passes that wait in memory for the next write. Short passes then share a file.
+# Largest number of bytes of finished passes that wait in memory for the next write. The states of short passes then
+# share a file.
 _MOST_PENDING = 2**24
 # Largest number of characters of a fact that is stored as text; longer facts are hashed, and messages do not show them.
 _LONGEST_FACT = 60
@@ -34,7 +35,7 @@ class Checkpoint(CheckpointStore):
     """Stores the sums of a fit in a folder, from which the same fit can be resumed after a stop.
 
     The result of a pass over the rows is a sum. The sums of the current pass and of finished passes are written at
-    intervals. A resumed fit ends with the same bits as one that was never stopped.
+    intervals. A resumed fit gives the same bits as a fit without interruption.
 
     Parameters
     ----------
@@ -57,8 +58,8 @@ class Checkpoint(CheckpointStore):
     Used as a context manager, it removes the folder when the block ends without an error, so save the model within the
     block. Otherwise the folder stays until `remove` is called.
 
-    The steps between passes (search for a kernel, choice of alpha, factorisations, corrections) are computed again.
-    This requires the same kind of processor, because other processors round differently.
+    The steps between the passes (search for a kernel, choice of alpha, factorisations, corrections) are not stored but
+    computed again. This requires the same kind of processor, because other processors round differently.
 
     **Error.** None. A damaged file is recognised by its checksum; the fit warns and goes on after the undamaged passes.
 
@@ -66,7 +67,7 @@ class Checkpoint(CheckpointStore):
     memory. The folder takes up to three times as many bytes. A resumed fit reads all rows of the current pass, and
     leaves out those that the sums already include.
 
-    **Differs from the source in** storing only sums: there is no optimiser state.
+    **Differs from the source in** the content: only sums are stored, because there is no optimiser state.
 
     Examples
     --------
@@ -110,8 +111,8 @@ class Checkpoint(CheckpointStore):
         self._contents = DataFingerprint()
         self._current: PassState | None = None
         self._files: dict[int, Path] = {}
-        # `_pending` holds finished passes that are not written yet. `_going_on` holds the index, accumulator and number
-        # of batches of the current pass.
+        # `_pending` holds finished passes that are not written yet. `_going_on` holds the index, the accumulator and
+        # the number of batches of the current pass.
         self._pending: list[PassState] = []
         self._going_on: tuple[int, Any, int] | None = None
         self._read()
@@ -124,7 +125,7 @@ class Checkpoint(CheckpointStore):
         self.open()
         try:
             yield
-            # The checkpoint is needed if a later step fails, such as writing the model.
+            # The checkpoint stays, because it is needed if a later step fails, such as writing the model.
             self._write()
         finally:
             if opened:
@@ -258,7 +259,7 @@ class Checkpoint(CheckpointStore):
     def finish(self, index: int, accumulator: Any, n_batches: int) -> None:
         self._going_on = None
         state = PassState.of(index, n_batches, accumulator.state)
-        # The accumulator goes on changing its sums, so the sums are either written now or copied.
+        # The sums of the accumulator change with further batches, so they are either written now or copied.
         if self._is_time or sum(one.n_bytes for one in (*self._pending, state)) > _MOST_PENDING:
             self._pending.append(state)
             self._write()
@@ -316,7 +317,7 @@ def _version() -> dict[str, Any]:
     from threadpoolctl import threadpool_info
 
     simd: Any = np.show_config(mode="dicts")
-    # The BLAS of torch is left out, because only processes that have imported torch have it.
+    # The BLAS of torch is not included, because only processes that have imported torch have it.
     blas = [info for info in threadpool_info() if info["user_api"] == "blas" and "torch" not in info["filepath"]]
     kernels = sorted({f"{info['internal_api']} {info['version']} {info.get('architecture')}" for info in blas})
     versions = {f"the version of {name}": version(name) for name in ("phimap", "numpy", "scipy", "numba")}

@@ -14,12 +14,12 @@ import numpy as np
 from phimap._files import DataError, write_whole
 from phimap.io.decoding import Decoder
 from phimap.io.encoding import Encoder
-from phimap.io.tensors import checksum, write_tensors
+from phimap.io.tensors import checksum, read_tensors, write_tensors
 
 _FORMATS = "phimap-checkpoint-"
 _FORMAT = f"{_FORMATS}1"
 _PASSES, _CURRENT, _LOCK = "passes-{:06d}.safetensors", "current.safetensors", "lock"
-# Pattern of the names of the temporary files of `write_whole`.
+# Pattern of the names of temporary files that `write_whole` makes.
 _UNFINISHED = ".phimap.*.part"
 # Suffix of the keys of arrays that are stored transposed; no field name contains it.
 _TRANSPOSED = ".T"
@@ -71,7 +71,7 @@ class PassState:
 
 
 class _Encoder(Encoder):
-    """Stores Fortran-ordered arrays transposed. This keeps the memory order, on which rounding may depend."""
+    """Stores Fortran-ordered arrays transposed. This preserves the memory order, which may affect rounding."""
 
     def _array(self, value: np.ndarray, path: str) -> dict[str, Any]:
         if value.ndim > 1 and value.flags.f_contiguous and not value.flags.c_contiguous:
@@ -82,8 +82,8 @@ class _Encoder(Encoder):
 class CheckpointFolder:
     """The folder of a checkpoint.
 
-    Finished passes are written once; several share a file if they end within one interval. The file of the current pass
-    is replaced at each write.
+    Finished passes are written once. Passes that end within one interval share a file. The file of the current pass is
+    replaced at each write.
     """
 
     def __init__(self, path: Path):
@@ -166,7 +166,7 @@ def read_states(path: Path) -> tuple[list[PassState], dict[str, Any]]:
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
-            arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            arrays = read_tensors(file)
     except (SafetensorError, ValueError) as error:
         raise DamagedError(f"`{path}` is damaged") from error
     text, written_as = metadata.get("content", ""), metadata.get("format", "")

@@ -14,8 +14,8 @@ from phimap.io.columns import Selection, select_columns
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource
 
-# Maximum numbers of rows and bytes that are decoded at a time. They are small because memory holds the decoded block
-# in addition to the batch.
+# Maximum number of rows, and maximum number of bytes, that are decoded at a time. They are small, because memory holds
+# the decoded block in addition to the batch.
 _DECODED_ROWS = 2**14
 _DECODED_BYTES = 2**24
 
@@ -91,7 +91,7 @@ class TypedFile(ColumnFile):
     kind: ClassVar[str]
 
     def __init__(self, where: str, schema: pa.Schema, n_rows: int | None, hidden: Sequence[str] = ()) -> None:
-        # The columns in which pandas stored its row index are hidden.
+        # Columns in which pandas stored its row index are hidden.
         with explained_damage(where, self.kind):
             described = schema.pandas_metadata or {}
             index = [name for name in described.get("index_columns", ()) if name in schema.names]

@@ -11,10 +11,11 @@ from typing import Any, NoReturn
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from phimap._files import DataError, NoRowsError, one_line
+from phimap._files import DataError, NoRowsError, OverBudgetError, one_line
 from phimap._missing import MISSING_AMONG_NUMBERS
+from phimap._number_text import reads_as_number
 from phimap.config import memory_budget, size_text
-from phimap.io.archive import uncompressed
+from phimap.io.archive import for_arrow, uncompressed
 from phimap.io.arrow import is_numeric
 from phimap.io.column_file import ColumnFile
 from phimap.io.columns import SchemaError
@@ -27,9 +28,11 @@ from phimap.io.source import LABELS, TableSource
 _BLOCK_BYTES = 2**20
 _BLOCK_ROWS = 16
 _HEAD_BYTES = 2**16
-# Bytes of the longest row that is accepted among the first lines, and of the largest block. Arrow counts bytes in 32
-# bits.
+# Largest length in bytes of a row among the first lines, and of a block. Arrow counts bytes in 32 bits.
 _LONGEST_ROW, _LARGEST_BLOCK = 2**28, 2**30
+# Bytes of memory for each column: its builders and buffers, in blocks that are parsed and in blocks that wait. Tables
+# of 5,000 to 50,000 columns and three rows took 11 to 29 kB for each column.
+_COLUMN_BYTES = 29 * 2**10
 # Bytes of memory for each byte of a row while it is parsed.
 _ROW_EXPANSION = 16
 _TAIL_BYTES = 256
@@ -62,7 +65,7 @@ class CharacterError(SchemaError):
 
 
 class CsvFile:
-    """A text table on disk; its encoding is detected unless it is given.
+    """A text table on disk. Its encoding is detected unless it is given.
 
     Attributes
     ----------
@@ -77,9 +80,11 @@ class CsvFile:
         with self._explained():
             head, whole = self._read_head()
         self.dialect: Dialect = recognise(self.where, head, whole=whole, encoding=encoding)
+        _check_width(self.where, len(self.dialect.names))
         self._read = arrow_csv.ReadOptions(
             block_size=min(max(_BLOCK_BYTES, _BLOCK_ROWS * max(map(len, head.splitlines()))), _LARGEST_BLOCK),
-            # With a single thread, messages can state row numbers. It is as fast, because parsing is serial anyway.
+            # With a single thread, messages can state row numbers. A single thread is as fast, because parsing is
+            # serial anyway.
             use_threads=False,
             column_names=list(self.dialect.names),
             skip_rows=self.dialect.lines_before,
@@ -121,8 +126,8 @@ class CsvFile:
                 self._check_end(block)
 
     def _check_end(self, block: pa.RecordBatch) -> None:
-        """Refuse a last cell that holds the rest of the file because its quote is not closed."""
-        name, packed = self.dialect.names[-1], self._path.suffix.lower() in (".gz", ".zip")
+        """Raise an error if the last cell contains the rest of the file because its quote is not closed."""
+        name, packed = self.dialect.names[-1], self._path.suffix.lower() in (".gz", ".bz2", ".zip")
         cell = block.column(name)[-1].as_py() if name in block.schema.names and block.num_rows else None
         if packed or not isinstance(cell, str):
             return
@@ -168,14 +173,18 @@ class CsvFile:
     def _stream(self) -> Iterator[Any]:
         """Open the table as bytes for the parser; if blanks separate columns, repeated blanks are merged."""
         with uncompressed(self._path) as raw:
-            yield pa.PythonFile(_Squeezed(raw), mode="r") if self.dialect.squeezed else raw
+            if not self.dialect.squeezed:
+                yield raw
+                return
+            with for_arrow(_Squeezed(raw)) as stream:
+                yield stream
 
     def _read_head(self) -> tuple[bytes, bool]:
         """Return the first lines, at least two if the file has them, and whether they are the whole file."""
         with uncompressed(self._path) as stream:
             head = stream.read(_HEAD_BYTES)
             longest = min(_LONGEST_ROW, memory_budget() // _ROW_EXPANSION)
-            # The head must hold two lines, which may be very long.
+            # The head must contain two lines, which may be very long.
             while head.count(b"\n") < 2 and (more := stream.read(max(len(head), 1))):
                 head += more
                 if len(head) > 2 * longest:
@@ -224,7 +233,7 @@ class CsvFile:
             ) from None
         if isinstance(error, UnicodeError) or "UTF8" in text:
             raise CharacterError(f"{where}: is not UTF-8 text throughout. Save it as a UTF-8 CSV file.") from None
-        if isinstance(error, OSError) and self._path.name.lower().endswith(".gz"):
+        if isinstance(error, OSError) and self._path.name.lower().endswith((".gz", ".bz2")):
             raise DataError(
                 f"{where}: damaged or truncated gzip file ({one_line(error)}). Fetch or compress it again."
             ) from None
@@ -262,8 +271,8 @@ class _Squeezed(io.RawIOBase):
 class TextColumns(ColumnFile):
     """Columns of a text table.
 
-    Types are inferred from the first block, until `settle` determines types that hold for all rows. In columns that the
-    user declares numeric, non-numeric cells are missing, unless bad rows are an error.
+    Types are inferred from the first block, until `settle` determines types that fit all rows. In columns that the user
+    declares numeric, non-numeric cells count as missing, unless bad rows are an error.
     """
 
     def __init__(self, source: TableSource) -> None:
@@ -271,7 +280,7 @@ class TextColumns(ColumnFile):
         self._skips = source.bad_rows.ragged == "skip"
         self._file = CsvFile(source)
         self._types: dict[str, pa.DataType] = {}
-        # The first cell that is not a number, for each column that the user declares numeric and that has such a cell.
+        # For each column that the user declares numeric, the first cell that is not a number, if there is one.
         self._unread: dict[str, str] = {}
         super().__init__(source.where, self._top(), None)
 
@@ -290,9 +299,9 @@ class TextColumns(ColumnFile):
     def settle(self, columns: Sequence[str], target: str | None) -> pa.Schema:
         """Read the file to determine types of `columns` that fit every row, and return these types.
 
-        Columns that the user declares as categories or texts are read as written. A numeric column with text further
-        down becomes text, which `TableEncoder` parses. The `target` keeps the type inferred from the first block, so
-        that a wrong cell is reported.
+        Columns that the user declares as categories or texts are read as written. A numeric column becomes text if a
+        later row has text in it; `TableEncoder` then parses it. The `target` keeps the type inferred from the first
+        block, so that a wrong cell is reported.
         """
         self._types = {name: self._first_guess(name) for name in columns}
         while True:
@@ -324,7 +333,7 @@ class TextColumns(ColumnFile):
                         yield self._with_numbers(block.slice(max(0, block.num_rows - n_new)))
                 return
             except SchemaError as error:
-                # The parser starts again with other types. Rows that were already yielded are not yielded again.
+                # The parser starts again with other types. It does not yield rows again that it has already yielded.
                 if isinstance(error, CellError):
                     if not self._count_as_missing(error):
                         raise
@@ -334,9 +343,9 @@ class TextColumns(ColumnFile):
                     self._file = CsvFile(self._source, encoding=_ANY_BYTE)
 
     def _count_as_missing(self, error: CellError) -> bool:
-        """Whether a non-numeric cell counts as missing because the user declares its column numeric.
+        """Return whether a non-numeric cell counts as missing because the user declares its column numeric.
 
-        The column is parsed as text from then on. If bad rows are not skipped, the error is raised.
+        From then on the column is parsed as text. If bad rows are not skipped, the error is raised.
         """
         if self._source.types.get(error.column) != "number":
             return False
@@ -350,7 +359,7 @@ class TextColumns(ColumnFile):
         """Convert the columns that were parsed as text to numbers; a cell that is not a number is missing."""
         if not self._unread:
             return block
-        # Imported here because `phimap.tables` loads scikit-learn, which most readers do not need.
+        # This is imported here because `phimap.tables` loads scikit-learn, which most readers do not need.
         from phimap.tables.cells import numbers_in
 
         decimal = self._file.dialect.decimal
@@ -379,15 +388,22 @@ class TextColumns(ColumnFile):
     def _wider(self, error: CellError, target: str | None) -> pa.DataType:
         """Return a wider type for a column that has a cell of another type; text in a numeric `target` is an error."""
         kind = self._types[error.column]
-        if pa.types.is_integer(kind) or pa.types.is_null(kind):
-            try:
-                float(error.value.replace(",", "."))
-                return pa.float64()
-            except ValueError:
-                pass
+        is_whole = pa.types.is_integer(kind) or pa.types.is_null(kind)
+        if is_whole and reads_as_number(error.value.replace(",", ".")):
+            return pa.float64()
         if error.column == target and not pa.types.is_null(kind):
             raise error
         return pa.string()
+
+
+def _check_width(where: str, n_columns: int) -> None:
+    """Raise if the parser would need more memory for the columns than the byte budget, even for few rows."""
+    needed, budget = n_columns * _COLUMN_BYTES, memory_budget()
+    if needed > budget:
+        raise OverBudgetError(
+            f"{where}: a text of {n_columns:,} columns takes about {size_text(needed)} while it is parsed, over the "
+            f"budget of {size_text(budget)}. Store it as .npy or .npz, or raise phimap.config(memory=...)."
+        )
 
 
 def _refuse_header_only(where: str) -> NoReturn:

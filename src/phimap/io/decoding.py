@@ -23,13 +23,17 @@ from phimap.records import Record
 
 # Largest depth of nesting that is accepted. The map of a deep network in a pipeline is nested about twenty deep.
 _DEEPEST = 100
-# Limits on the bytes of a text array, because a small file could expand: bytes allowed for each character of the
-# description, and bytes that are always allowed. Every item of a text array is as wide as the longest item.
+# Limits on the bytes of all text arrays together: bytes allowed for each character of the description, and bytes that
+# are always allowed. Without limits, a small file could expand to large arrays, because every item of a text array is
+# as wide as the longest item.
 _TEXT_BYTES, _TEXT_GRANT = 256, 2**20
-# Largest length of an array along any axis; no model has more rows. An array without entries could have any shape.
+# Largest length of an array along any axis, because no model has more rows. The limit matters for arrays without
+# entries, which could have any shape.
 _MOST_ROWS = 2**40
-# Largest depth, degree or order of a kernel, because millions of steps would take years.
+# Largest depth, degree or order of a kernel. More steps could take years.
 _MOST_STEPS = 10_000
+# Parameters of kernels that are numbers of steps, whatever their types are.
+_ORDERS = ("nu", "order", "degree", "depth")
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
 _MISSING = object()
 # Kinds of nodes. For each kind the decoder has a method of this name.
@@ -55,7 +59,8 @@ class Decoder:
 
     def __init__(self, arrays: Mapping[str, np.ndarray], n_characters: int):
         self._arrays = dict(arrays)
-        self._n_characters = n_characters
+        # Number of bytes that further text arrays may take.
+        self._text_bytes = _TEXT_GRANT + _TEXT_BYTES * n_characters
         self._classes = public_classes() | TRANSFORMERS
         self._depth = 0
 
@@ -86,12 +91,14 @@ class Decoder:
             raise DataError(f"the array {quoted(node['key'])} is missing, or named twice")
         if max(array.shape, default=0) > _MOST_ROWS:
             raise DataError(f"the array {quoted(node['key'])} has the shape {array.shape}")
+        if node["dtype"] == "<f8" and array.dtype == np.float32:
+            array = array.astype(np.float64)
         return array[()] if node.get("scalar") else array
 
     def _texts(self, node: dict[str, Any]) -> Any:
         items, dtype = node["items"], np.dtype(node["dtype"])
-        granted = _TEXT_GRANT + _TEXT_BYTES * self._n_characters
-        if dtype.kind not in "OUS" or len(items) * dtype.itemsize > granted:
+        self._text_bytes -= len(items) * dtype.itemsize
+        if dtype.kind not in "OUS" or self._text_bytes < 0:
             raise DataError(f"{len(items)} texts of the dtype {one_line(node['dtype'])} are no texts of a model")
         if not all(isinstance(item, str | int | float | bool) for item in items):
             raise DataError("an array of texts holds something else")
@@ -154,6 +161,8 @@ class Decoder:
         for name, value in legacy.current_state(node["name"], state).items():
             _check_state(estimator, name, value)
             setattr(estimator, name, value)
+        if cls in TRANSFORMERS.values():
+            _check_shapes(estimator)
         return estimator
 
 
@@ -166,13 +175,21 @@ def _check_parameter(cls: type, name: str, value: Any) -> None:
     where = f"{cls.__name__}.{name}"
     if isinstance(value, Record | Pipeline):
         raise DataError(f"{where} must be no {type(value).__name__}")
-    if issubclass(cls, Kernel) and isinstance(value, int) and not -_MOST_STEPS <= value <= _MOST_STEPS:
+    if issubclass(cls, Kernel) and _is_beyond_steps(name, value):
         raise DataError(f"{where} must be at most {_MOST_STEPS}, got {quoted(value)}")
     if name == "n_jobs":
         thread_count(value)
     if name == "device" and not (isinstance(value, str) and _DEVICE.fullmatch(value)):
         raise DataError(f"{where} must be 'auto', 'cpu' or 'cuda[:index]', got {quoted(value)}")
     _check_numbers(where, value, _is_number)
+
+
+def _is_beyond_steps(name: str, value: Any) -> bool:
+    """Return whether a parameter of a kernel is a finite number of steps that is larger than the limit."""
+    is_whole = isinstance(value, int | np.integer)
+    if not is_whole and not (name in _ORDERS and isinstance(value, float | np.floating)):
+        return False
+    return value != np.inf and not -_MOST_STEPS <= value <= _MOST_STEPS
 
 
 def _check_state(estimator: Any, name: str, value: Any) -> None:
@@ -186,12 +203,26 @@ def _check_state(estimator: Any, name: str, value: Any) -> None:
             raise DataError(f"{where} must be no {type(value).__name__}")
     else:
         hint = (_NOTES | _hints(cls)).get(name, _MISSING)
-        # Properties and parameters are attributes of the class; what a fit stores is not.
+        # Properties and parameters are attributes of the class; the results of a fit are not.
         if hint is _MISSING or hasattr(cls, name):
             raise DataError(f"{where} is nothing that is fitted")
         if not is_of(value, hint):
             raise DataError(f"{where} is of the wrong type {type(value).__name__}")
     _check_numbers(where, value, _is_number if isinstance(value, tuple) else np.isfinite)
+
+
+def _check_shapes(transformer: Any) -> None:
+    """Raise unless each array of a scikit-learn transformer has one entry, or one row of entries, for each column.
+
+    Arrays of other shapes could be broadcast with rows to far larger arrays.
+    """
+    n_columns = getattr(transformer, "n_features_in_", None)
+    components = getattr(transformer, "components_", None)
+    allowed = {(n_columns,)} if components is None else {(n_columns,), np.shape(components)[:1]}
+    for name, value in vars(transformer).items():
+        shapes = {(*np.shape(value)[:1], n_columns)} if name == "components_" else allowed
+        if name.endswith("_") and np.ndim(value) and np.shape(value) not in shapes:
+            raise DataError(f"{type(transformer).__name__}.{name} has the shape {np.shape(value)}")
 
 
 @cache

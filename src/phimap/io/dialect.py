@@ -14,6 +14,7 @@ from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
 from phimap._files import DataError, NoRowsError
+from phimap._number_text import reads_as_number
 from phimap.io.columns import numbered_names
 
 # Number of rows that are parsed to detect the dialect.
@@ -22,7 +23,7 @@ _ROWS = 200
 _SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "vertical bars", ",": "commas", " ": "spaces"}
 # A separator fits if the share of rows with the same number of cells is larger than this.
 _ALIKE = 0.5
-# Least number of columns of a table for which lines of one cell above it are taken as its title.
+# If lines of one cell are above a table with at least this number of columns, they count as its title.
 _LEAST_BELOW_TITLES = 3
 _ENCODINGS = {"utf-8": "UTF-8", "utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "latin-1": "Latin-1"}
 _COMMA_NUMBER = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
@@ -45,7 +46,7 @@ class Dialect:
     separator, decimal, quote, encoding : str
     has_header : bool
     squeezed : bool
-        Whether columns are separated by runs of several blanks.
+        Whether runs of several blanks separate the columns.
     """
 
     names: tuple[str, ...]
@@ -181,7 +182,10 @@ def _without_titles(rows: list[_Row]) -> list[_Row]:
 
 
 def _common_width(rows: Sequence[_Row]) -> int:
-    """The most frequent number of cells in a row; if several are as frequent, the first of them."""
+    """The most frequent number of cells in a row.
+
+    If several numbers are equally frequent, the one that occurs first.
+    """
     return Counter(len(row.cells) for row in rows).most_common(1)[0][0] if rows else 0
 
 
@@ -203,7 +207,7 @@ def _choose_separator(body: Sequence[str], quote: str) -> str:
 def _names(
     rows: Sequence[_Row], comments: Sequence[str], separator: str, quote: str
 ) -> tuple[tuple[str, ...], bool, bool]:
-    """Return the names of the columns, whether the file states them, and whether it does so in the last comment."""
+    """Return the names of the columns, whether the file states them, and whether the last comment states them."""
     first, below = rows[0].cells, [row.cells for row in rows[1:]]
     if _is_data(first, below, separator):
         if comments and (named := _parse([comments[-1].lstrip("# ")], separator, quote)):
@@ -214,7 +218,7 @@ def _names(
     names = tuple(name.strip() for name in first)
     width = _common_width(rows)
     if width == len(names) + 1:
-        # Either every row ends with a separator, or every row begins with a row name, as R writes tables.
+        # Either every row ends with a separator, or every row begins with a row name, as in tables that R writes.
         ended = not any(cells[-1] for cells in below if len(cells) == width)
         names = (*names, "") if ended else ("", *names)
     elif width == len(names) - 1 and not names[-1]:
@@ -239,11 +243,7 @@ def _is_data(first: Sequence[str], below: Sequence[Sequence[str]], separator: st
 def _is_number(cell: str, separator: str) -> bool:
     if separator != "," and _COMMA_NUMBER.fullmatch(cell.strip()):
         return True
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    return reads_as_number(cell)
 
 
 def _decimal(cells: Sequence[str], separator: str) -> str:

@@ -18,6 +18,8 @@ from phimap.records import NOT_SAVED, Record
 
 # Packages whose public classes a file may name. Reading a file imports and calls no other classes.
 _FAMILIES = ("kernels", "projections", "sketches", "features", "learn", "tables")
+# Number of entries of an array that are converted to float32 at a time.
+_PART = 2**16
 # Random generators are not written, because the fitted records already hold the numbers that were drawn.
 _SPENT = (np.random.Generator, np.random.RandomState)
 #: Transformers of scikit-learn whose fitted state consists of numbers and arrays in public attributes.
@@ -54,12 +56,41 @@ def _fitted_state(transformer: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(transformer).items() if name.endswith("_") and not name.startswith("_")}
 
 
-class Encoder:
-    """Turns values into JSON. Arrays are collected in a dictionary by their paths."""
+def _in_half(array: np.ndarray) -> np.ndarray:
+    """Return the array as float32 if this holds its float64 numbers exactly, as for float32 rows.
 
-    def __init__(self, arrays: dict[str, np.ndarray], skipped: tuple[str, ...]):
+    Otherwise return the array itself.
+    """
+    if array.dtype != np.float64:
+        return array
+    flat = array.reshape(-1)
+    # The array is converted in parts, because a copy of an array that fills the memory would not fit.
+    for start in range(0, flat.size, _PART):
+        part = flat[start : start + _PART]
+        with np.errstate(over="ignore"):
+            again = part.astype(np.float32).astype(np.float64)
+        # Bits are compared, because -0 and 0 are equal as numbers.
+        if not np.array_equal(again.view(np.int64), part.view(np.int64)):
+            return array
+    return array.astype(np.float32)
+
+
+class Encoder:
+    """Turns values into JSON. Arrays are collected in a dictionary by their paths.
+
+    Parameters
+    ----------
+    arrays : dict of str to ndarray
+    skipped : tuple of str
+        Attributes of estimators that are left out.
+    whole : bool, default=True
+        Whether records keep data that no prediction needs.
+    """
+
+    def __init__(self, arrays: dict[str, np.ndarray], skipped: tuple[str, ...], *, whole: bool = True):
         self._arrays = arrays
         self._skipped = skipped
+        self._whole = whole
         self._names = {cls: name for name, cls in (public_classes() | TRANSFORMERS).items()}
 
     def encode(self, value: Any, path: str) -> Any:
@@ -83,6 +114,7 @@ class Encoder:
             named = {name: self.encode(getattr(value, name), f"{path}.{name}") for name in numbers}
             return {"kind": "packed", "dtype": value.dtype.str, "fields": named}
         if isinstance(value, Record):
+            value = value if self._whole else value.for_prediction()
             kept = [f.name for f in fields(value) if NOT_SAVED not in f.metadata]  # pyright: ignore[reportArgumentType]
             named = {name: self.encode(getattr(value, name), f"{path}.{name}") for name in kept}
             return {"kind": "record", "name": type(value).__name__, "fields": named}
@@ -103,7 +135,7 @@ class Encoder:
                 raise TypeError(f"a model file cannot hold {path}, an array of objects that are not text or numbers.")
             return {"kind": "texts", "items": value.ravel().tolist(), "shape": value.shape, "dtype": value.dtype.str}
         # `ascontiguousarray` would turn a scalar into a vector.
-        self._arrays[path] = np.asarray(value, order="C")
+        self._arrays[path] = _in_half(np.asarray(value, order="C"))
         return {"kind": "array", "key": path, "dtype": value.dtype.str}
 
     def _estimator(self, value: BaseEstimator, path: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The file formats that can be read, each in one line, and the files to which a path refers.
+"""The file formats that can be read, each in one line, and the files that a path stands for.
 
-A path refers to one file, to a folder of images, or to the parts of a table.
+A path stands for one file, for a folder of images, or for the parts of a table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Format:
     reader : str
         Module and class of the reader: a `ColumnFile` that takes a `TableSource`. It is imported when first needed.
     is_text : bool
-        Whether files may be compressed, as ``.gz`` or as the only file of a ``.zip``.
+        Whether files may be compressed, as ``.gz`` or ``.bz2``, or as the only file of a ``.zip``.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Format:
         return getattr(import_module(f"phimap.io.{module}"), name)(source)
 
 
-#: The format of arrays, which are read as rows, not as columns with names and types.
+#: The format of arrays. They are read as rows, and not as columns with names and types.
 ARRAYS = Format("arrays", (".npy", ".npz"), "npy:ArrayTable")
 FORMATS = (
     Format("text tables", (".csv", ".tsv", ".tab", ".txt", ".dat", ".data"), "csv_file:TextColumns", is_text=True),
@@ -51,14 +51,15 @@ FORMATS = (
     Format("Parquet files", (".parquet",), "parquet:ParquetColumns"),
     Format("Arrow files", (".feather", ".arrow"), "ipc:ArrowColumns"),
     Format("JSON files", (".json", ".jsonl", ".ndjson"), "json_file:JsonColumns", is_text=True),
+    Format("Excel files", (".xlsx",), "excel:SheetColumns"),
     Format("libsvm files", (".libsvm", ".svmlight", ".svm"), "libsvm:LibsvmColumns"),
 )
 #: Suffixes of all formats.
 TABLES = tuple(suffix for one in FORMATS for suffix in one.suffixes)
-#: Suffixes of images; the content of the files is not checked.
+#: Suffixes of images. The content of the files is not checked.
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff", ".webp")
-_PACKED = (".gz", ".zip")
-# Suffixes of files that are notes or licences if the folder also has other tables.
+PACKED = (".gz", ".bz2", ".zip")
+# Files with these suffixes count as notes or licences if the folder also contains other tables.
 _PROSE = (".txt", ".dat", ".data")
 _WILD = "*?["
 
@@ -71,7 +72,7 @@ def format_of(name: str) -> Format | None:
 def unpacked(name: str) -> str:
     """The lower-case name without the suffix of a compressed file."""
     name = name.lower()
-    return next((name.removesuffix(suffix) for suffix in _PACKED if name.endswith(suffix)), name)
+    return next((name.removesuffix(suffix) for suffix in PACKED if name.endswith(suffix)), name)
 
 
 def checked_format(file: Path) -> Format:
@@ -82,7 +83,7 @@ def checked_format(file: Path) -> Format:
     if found is None:
         raise DataError(
             f"{file}: unknown kind of file {file.suffix!r}. Convert it to one of {', '.join(TABLES)}; text and JSON "
-            "may be .gz or .zip."
+            "may be .gz, .bz2 or .zip."
         )
     if not found.is_text and not file.name.lower().endswith(name):
         raise DataError(f"{file}: holds a packed {Path(name).suffix} file. Unpack it first.")

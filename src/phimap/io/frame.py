@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from phimap._files import DataError, one_line
+from phimap._number_text import reads_as_number
 from phimap.io.arrow import in_words, is_numeric, is_text, target_column, target_kind, to_arrays, value_type
 from phimap.io.column_file import ColumnFile
 from phimap.io.npy import ArrayTable
@@ -111,8 +112,8 @@ class ArrayFrame(Frame):
 class ColumnTable(Table):
     """Rows of a file whose chosen feature columns are all numeric by the schema.
 
-    Columns of untyped files are float64, since later rows may hold fractions, or numbers where the first rows had no
-    values.
+    Columns of files without types are read as float64, because later rows may hold fractions, or numbers where the
+    first rows had no values.
 
     Attributes
     ----------
@@ -129,7 +130,7 @@ class ColumnTable(Table):
             )
         types = {name: file.schema.field(name).type for name in (*selection.features, *selection.targets)}
         for name in selection.features:
-            # The user may declare a text column numeric; its non-numeric cells are then missing.
+            # The user may declare a text column numeric. Its non-numeric cells are then missing.
             are_read = source.types.get(name) == "number" and is_text(value_type(types[name]))
             if not is_number(types[name], file) and not are_read:
                 _refuse(file, name)
@@ -192,18 +193,10 @@ def _refuse(file: ColumnFile, name: str) -> NoReturn:
             continue
         block = next(part.blocks([name], 1, Skipped()))
         for row, value in enumerate(block.column(name).to_pylist(), start=1):
-            if str(value).strip() and not _reads_as_number(str(value)):
+            if str(value).strip() and not reads_as_number(str(value)):
                 _refuse_feature(part.where, name, f"{in_words(kind)} ({one_line(value)!r} in data row {row})")
         _refuse_feature(part.where, name, in_words(kind))
     _refuse_feature(file.where, name, in_words(file.schema.field(name).type))
-
-
-def _reads_as_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _refuse_target(where: str, name: str, kind: pa.DataType) -> NoReturn:

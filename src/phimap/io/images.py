@@ -20,17 +20,17 @@ from phimap.io.source import TableSource
 #: Name of the target: the class of an image is the name of its subfolder.
 LABEL = "class"
 
-# Formats that are decoded, whatever the suffix of the file is. None of these formats can contain programs.
+# Formats that are decoded, whatever the suffix of the file is. Files of these formats cannot contain programs.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 _GREY = ("1", "L", "LA", "La", "I;16", "I;16B", "I;16L", "I;16N")
 _TOO_DEEP = ("I", "F")
-# Largest number of bytes of images that are decoded at a time. It is small because memory holds the decoded block in
+# Largest number of bytes of images that are decoded at a time. It is small, because memory holds the decoded block in
 # addition to the batch.
 _BLOCK_BYTES = 2**24
 
 
 class UnreadableImageError(DataError):
-    """A file is damaged, or its image has a different type from the others."""
+    """A file is damaged, or its image has another type than the other images."""
 
 
 class ImageTable(Table):
@@ -92,7 +92,7 @@ class ImageTable(Table):
         return X, ~bad if bad.any() else usable
 
     def _first(self, *, skip: bool) -> np.ndarray:
-        """Return the pixels of the first image; with `skip`, those of the first readable image."""
+        """Return the pixels of the first image; with `skip`, of the first image that can be read."""
         for name in self._names:
             try:
                 return self._decoded(name)
@@ -155,7 +155,7 @@ def _upright(file: Path, size: tuple[int, int] | None) -> Any:
         from PIL import Image, ImageOps
     except ImportError as error:
         raise ImportError(f"{file}: images are read by Pillow. Install it: pip install 'phimap[images]'.") from error
-    # Opening a named pipe would block for ever.
+    # Opening a named pipe would block forever.
     if not file.is_file():
         raise DataError(f"{file}: is no file. Remove it, or the broken link.")
     try:
@@ -163,7 +163,7 @@ def _upright(file: Path, size: tuple[int, int] | None) -> Any:
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(file, formats=_FORMATS) as image:
                 if size is not None:
-                    # JPEG can be decoded at 1/2, 1/4 and 1/8 of its size; `_pixels` does the remaining reduction.
+                    # JPEG can be decoded at 1/2, 1/4 and 1/8 of its size. `_pixels` does the rest of the reduction.
                     side = 2 * max(size)
                     image.draft(None, (side, side))
                 return ImageOps.exif_transpose(image)

@@ -46,7 +46,7 @@ class ArrowColumns(TypedFile):
                 stored.seek(0)
                 reader = pa.ipc.open_stream(stored)
             if columns is not None and isinstance(reader, pa.RecordBatchFileReader):
-                # Other columns are not decompressed.
+                # The other columns are not decompressed.
                 wanted = [reader.schema.get_field_index(name) for name in columns]
                 reader = pa.ipc.open_file(stored, options=pa.ipc.IpcReadOptions(included_fields=sorted(wanted)))
             yield reader

@@ -3,51 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from phimap._files import DataError, NoRowsError, one_line
+from phimap._files import DataError, one_line
 from phimap.config import memory_budget
 from phimap.io.archive import uncompressed
-from phimap.io.column_file import TypedFile
-from phimap.io.source import TableSource
+from phimap.io.whole_file import WholeFile, column_of
 
+# Number of digits that float64 holds. Python refuses to convert more than some thousand digits, and takes more than
+# linear time.
+_MOST_DIGITS = 308
 # Ratio of the bytes of the Python objects in memory to the bytes of the text.
 _EXPANSION = 12
 
 
-class JsonColumns(TypedFile):
-    """Columns of JSON records. A key that a record lacks is a missing cell; lists and objects become text.
-
-    The columns stay in memory, unless the file is one of several parts of a table. Each pass then reads the file again.
-    """
+class JsonColumns(WholeFile):
+    """Columns of JSON records. A key that a record lacks is a missing cell; lists and objects become text."""
 
     kind = "JSON"
 
-    def __init__(self, source: TableSource) -> None:
-        self._path, columns = source.path, _read_columns(source.where, source.path)
-        super().__init__(source.where, columns.schema, len(columns))
-        self._columns = None if source.is_part else columns
-
-    @property
-    def types_by_look(self) -> bool:
-        return True
-
-    def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        table = _read_columns(self.where, self._path) if self._columns is None else self._columns
-        yield from table.select(list(columns)).to_batches(max_chunksize=rows)
-
-
-def _read_columns(where: str, path: Path) -> pa.Table:
-    """The columns of a file; raises if there are none."""
-    records = _records(where, _read_text(where, path))
-    names = list(dict.fromkeys(name for record in records for name in record))
-    if not names:
-        raise NoRowsError(f"{where}: there are no rows. Check the file.")
-    return pa.table({name: _column([record.get(name) for record in records]) for name in names})
+    @staticmethod
+    def read_whole(where: str, path: Path) -> pa.Table:
+        records = _records(where, _read_text(where, path))
+        names = list(dict.fromkeys(name for record in records for name in record))
+        return pa.table({name: _column([record.get(name) for record in records]) for name in names})
 
 
 def _read_text(where: str, path: Path) -> str:
@@ -71,7 +53,7 @@ def _read_text(where: str, path: Path) -> str:
 def _records(where: str, text: str) -> list[dict[str, Any]]:
     """The records of a text, which are the objects of an array or one object on each line."""
     try:
-        found = json.loads(text) if text.lstrip().startswith("[") else _lines(text)
+        found = json.loads(text, parse_int=_whole) if text.lstrip().startswith("[") else _lines(text)
     except RecursionError:
         raise DataError(f"{where}: lists or objects are nested too deep. Save a list of flat records.") from None
     except json.JSONDecodeError as error:
@@ -94,24 +76,18 @@ def _lines(text: str) -> list[Any]:
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():
             try:
-                found.append(json.loads(line))
+                found.append(json.loads(line, parse_int=_whole))
             except json.JSONDecodeError as error:
                 error.lineno = number
                 raise
     return found
 
 
+def _whole(digits: str) -> int | float:
+    """A whole number; infinity if float64 cannot hold it. The reader refuses infinity and states the column and row."""
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
+
+
 def _column(values: list[Any]) -> pa.Array:
-    """A column of Booleans or of numbers if all `values` are of this type, else a column of text."""
-    kinds = {type(value) for value in values if value is not None}
-    if kinds <= {bool}:
-        return pa.array(values, type=pa.bool_() if kinds else pa.null())
-    if kinds <= {int} and all(abs(value) < 2**63 for value in values if value is not None):
-        return pa.array(values, type=pa.int64())
-    if kinds <= {int, float}:
-        return pa.array([None if value is None else float(value) for value in values], type=pa.float64())
-    return pa.array([_text(value) for value in values], type=pa.string())
-
-
-def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value)
+    """Return the values as a column, in which lists and objects are text."""
+    return column_of([json.dumps(value) if isinstance(value, dict | list) else value for value in values])

@@ -10,7 +10,7 @@ import numpy as np
 from phimap.io.schema import check_record
 from phimap.records import Record
 
-#: Names of record classes in older files, and their current names.
+#: Names of record classes in older files, with the current names.
 RECORDS: dict[str, str] = {
     "FarRows": "ExtremeRows",
     "OutlyingRows": "ExtremeRows",
@@ -21,13 +21,13 @@ RECORDS: dict[str, str] = {
     "SignProductsRecord": "MaclaurinRecord",
     "SpectralProductsRecord": "ComplexToRealRecord",
 }
-#: For each current record class, the names of its fields in older files and their current names.
+#: For each current record class, the names of its fields in older files, with the current names.
 FIELDS: dict[str, dict[str, str]] = {
     "SeriesTerm": {"deviation": "orthogonal"},
 }
 #: For each removed record class, a function that converts its fields to the name and fields of a current class.
 CONVERTED: dict[str, Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]] = {}
-#: Names of attributes of estimators in older files, and their current names.
+#: Names of attributes of estimators in older files, with the current names.
 ATTRIBUTES: dict[str, str] = {"_far": "_outlying"}
 #: For each record, its fields and the attributes of learners that held their values up to version 0.2.
 ATTRIBUTES_OF: dict[str, dict[str, str]] = {

@@ -29,7 +29,7 @@ _NAME = re.compile(r"f(0|[1-9]\d{0,9})")
 class LibsvmColumns(TypedFile):
     """Columns ``label`` and ``f1, f2, ...``, with ``f0`` if an index is 0; cells that a row omits are 0.
 
-    The user may select columns above the largest index of the file, for example all columns of a model; they hold 0.
+    The user may select columns above the largest index of the file, for example all columns of a model. They contain 0.
     """
 
     kind = "libsvm"

@@ -13,15 +13,21 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from phimap._files import DataError, one_line, write_whole
+from phimap._files import DataError, OverBudgetError, one_line, write_whole
 from phimap.config import memory_budget, size_text
 from phimap.io.decoding import Decoder
 from phimap.io.encoding import Encoder, check_steps, public_classes
-from phimap.io.tensors import checksum, write_tensors
+from phimap.io.tensors import checksum, read_tensors, write_tensors
 from phimap.io.trial import check_model
 
 _FORMAT = "phimap-model-1"
-# Largest header in bytes, because a file that is not a model may seem to declare a header of any length.
+# Bytes of memory for each character of the description while it is parsed. The worst case is an empty list, which three
+# characters make.
+_EXPANSION = 32
+# Number of bytes at the start of a file that are checked. A model file begins with the length of its header, whose
+# upper bytes are zero.
+_FIRST_BYTES = 64
+# Largest header in bytes. A file that is not a model may seem to declare a header of any length.
 _LONGEST_HEADER = 2**26
 
 
@@ -36,8 +42,11 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
     path : path-like
         Replaced only once the new file is complete.
     statistics : bool, default=False
-        Also keep a learner's ridge statistics (4 m^2 bytes), without which a loaded model cannot continue with
-        `partial_fit` and `merge`, and `predict` gives no standard deviations.
+        Also keep the data that no prediction needs. These are a learner's ridge statistics (4 m^2 bytes), and the
+        whitening of landmarks (8 m^2 bytes). Without the statistics, a loaded model cannot continue with `partial_fit`
+        and `merge`, and `predict` gives no standard deviations. Without the whitening, `feature_map_` gives no
+        features, and `coef_` are coefficients of the kernel values. Predictions, probabilities, intervals,
+        explanations, `export` and `compress` need neither.
 
     Raises
     ------
@@ -50,9 +59,9 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
 
     Notes
     -----
-    The file is in safetensors format: arrays as in memory, and a JSON text with classes, parameters and records. It
-    contains a SHA-256 of its content. Equal models have equal files. A random generator given as `random_state` is
-    stored as None.
+    The file is in safetensors format: arrays as in memory, and a JSON text with classes, parameters and records. Arrays
+    of float64 numbers that float32 holds exactly are stored as float32. The file contains a SHA-256 of its content.
+    Equal models have equal files. A random generator given as `random_state` is stored as None.
 
     Examples
     --------
@@ -75,10 +84,10 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
         )
     check_is_fitted(model)
     arrays: dict[str, np.ndarray] = {}
-    # Three attributes are always left out: the factor for standard deviations, which follows from the statistics; the
+    # Three attributes are never written: the factor for standard deviations, which follows from the statistics; the
     # statistics of an encoder, which are large; and times and memory, so that equal models have equal files.
     skipped = ("_deviations", "_pass", "stages_", *(() if statistics else ("_state", "_preconditioner")))
-    tree = Encoder(arrays, skipped).encode(model, "model")
+    tree = Encoder(arrays, skipped, whole=statistics).encode(model, "model")
     text = json.dumps(tree, separators=(",", ":"))
     metadata = {
         "format": _FORMAT,
@@ -112,7 +121,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Notes
     -----
     Files from untrusted sources may be loaded: only classes of this package are created, with values that their
-    declarations allow, and the model is tried on one row of zeros. The page on files states the limits of these checks.
+    declarations allow, and the model is tried on a few rows. The page on files states the limits of these checks.
     """
     text, arrays, metadata = _read(Path(path))
     if checksum(text, arrays) != metadata.get("sha256"):
@@ -121,7 +130,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         model = Decoder(arrays, len(text)).decode(json.loads(text))
         check_model(model)
     except Exception as error:
-        # The classes and fields come from the file, so any exception here means that the file is invalid.
+        # The classes and fields come from the file, so any exception here means that the file is not valid.
         what = one_line(error) or type(error).__name__
         raise DataError(
             f"`{path}` was written by phimap {one_line(metadata.get('version'))}, is damaged, and cannot be read by "
@@ -138,6 +147,22 @@ def is_model_file(path: str | os.PathLike[str]) -> bool:
     return header.startswith(b"{") and b'"phimap-model-' in header
 
 
+def _check_budget(path: Path, n_bytes: int, what: str) -> None:
+    """Raise if `n_bytes` for a model file exceed the byte budget; `what` begins the text about them."""
+    if n_bytes > memory_budget():
+        raise OverBudgetError(
+            f"`{path}` cannot be read: {what} {size_text(n_bytes)}, over the budget of {size_text(memory_budget())}. "
+            "Raise it with phimap.config(memory=...)."
+        )
+
+
+def _is_text(first: bytes) -> bool:
+    """Whether the first bytes of a file are text."""
+    # A character may be cut at the end.
+    text = first.decode("utf-8", "replace").rstrip("\ufffd")
+    return bool(text) and "\ufffd" not in text and min(text) >= "\t"
+
+
 def _read(path: Path) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:
     """The JSON text, the arrays and the metadata of a model file."""
     from safetensors import SafetensorError, safe_open
@@ -146,11 +171,7 @@ def _read(path: Path) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:
         raise DataError(f"`{path}` is a folder. Give a model file, as written by save or by phimap fit --model.")
     if not path.is_file():
         raise FileNotFoundError(f"there is no file `{path}`. Give a model file, as written by phimap fit --model.")
-    if path.stat().st_size > memory_budget():
-        raise DataError(
-            f"`{path}` takes {size_text(path.stat().st_size)}, over the budget of {size_text(memory_budget())}. "
-            "Raise it with phimap.config(memory=...)."
-        )
+    _check_budget(path, path.stat().st_size, "it takes")
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -160,8 +181,16 @@ def _read(path: Path) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:
                 raise DataError(f"`{path}` has format {metadata['format']}, newer than this phimap. Update phimap.")
             if "model" not in metadata:
                 raise DataError(f"`{path}` is damaged: it describes no model. Save the model again.")
-            return metadata["model"], {key: file.get_tensor(key) for key in file.keys()}, metadata  # noqa: SIM118
-    except SafetensorError as error:
+            _check_budget(path, path.stat().st_size + _EXPANSION * len(metadata["model"]), "its parts take")
+            return metadata["model"], read_tensors(file), metadata
+    except DataError:
+        raise
+    except (SafetensorError, ValueError) as error:
+        with open(path, "rb") as file:
+            if _is_text(file.read(_FIRST_BYTES)):
+                raise DataError(
+                    f"`{path}` is a text file and no phimap model. Give a file written by phimap fit --model."
+                ) from None
         raise DataError(
             f"`{path}` is not a phimap model, or it is truncated: {one_line(error)}. Give a file written by save."
         ) from error

@@ -26,7 +26,7 @@ _HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.
 }
 _KINDS = {"O": "pickled objects, which are never loaded", "V": "records", "c": "complex numbers", "M": "dates"}
 _KIND = "NumPy"
-# Largest number of bytes that are decoded at a time. It is small because memory holds the decoded block in addition to
+# Largest number of bytes that are decoded at a time. It is small, because memory holds the decoded block in addition to
 # the batch.
 _BLOCK_BYTES = 2**24
 
@@ -135,7 +135,7 @@ class ArrayTable(Table):
             if labels is not None:
                 y = self._label_block(next(labels))
             elif isinstance(self._selection.target_name, str):
-                # A copy, so that the target does not keep the whole block in memory.
+                # The target is copied, so that it does not keep the whole block in memory.
                 y = _numeric_or_label(X[:, self._targets[0]].copy(), self._where)
             else:
                 y = X[:, self._targets].astype(np.float64) if self._targets else None

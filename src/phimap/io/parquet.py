@@ -13,10 +13,11 @@ from phimap.io.archive import explained_damage
 from phimap.io.column_file import TypedFile
 from phimap.io.source import TableSource
 
-# Column chunks are read through buffers: bytes of all buffers together, and the largest and smallest size of one.
+# Column chunks are read through buffers: number of bytes of all buffers together, and largest and smallest size of a
+# buffer.
 _BUFFERS_BYTES, _LARGEST_BUFFER, _SMALLEST_BUFFER = 2**25, 2**20, 2**13
-# Bytes at which writers end a page. For each column, memory holds one compressed page, the same page decoded, and the
-# dictionary of the column.
+# Number of bytes at which writers end a page. For each column, memory holds one compressed page, the same page decoded,
+# and the dictionary of the column.
 _PAGE_BYTES = 2**20
 # Share of the byte budget that pages may take; the rest is for the decoded rows.
 _SHARE = 0.8
@@ -37,12 +38,12 @@ class ParquetColumns(TypedFile):
         self._require_memory(columns)
         buffer = min(_LARGEST_BUFFER, max(_SMALLEST_BUFFER, _BUFFERS_BYTES // len(columns)))
         with parquet.ParquetFile(self._path, buffer_size=buffer, pre_buffer=False) as file:
-            # Arrow's own threads would compete with the solver for cores, and increase the time by half.
+            # Arrow's own threads would compete with the solver for cores, and would increase the time by half.
             yield from file.iter_batches(batch_size=rows, columns=list(columns), use_threads=False)
 
     def _require_memory(self, columns: Sequence[str]) -> None:
         """Raise if the pages of `columns` exceed the byte budget. A block of rows needs a page of each column."""
-        # So few pages always fit the budget, and the file need not be inspected.
+        # So few pages always fit the budget, so the file need not be inspected.
         if len(columns) * _PAGE_BYTES <= memory_budget() // 8:
             return
         with parquet.ParquetFile(self._path) as file:

@@ -137,7 +137,7 @@ class Parts(ColumnFile):
 
 
 class _PartSkipped(Skipped):
-    """Records the rows that a part leaves out, and reports them with their numbers in the whole table."""
+    """Records the rows that are left out of a part, and reports them with their numbers in the whole table."""
 
     def __init__(self, whole: Skipped, first: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Decodes batches of a file on a separate thread, while the caller works on earlier batches."""
+"""Decodes batches of a file on a separate thread while the caller works on earlier batches."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from phimap.config import memory_budget
 
 Item = TypeVar("Item")
 
-# Number of waiting batches. The first lets reading overlap with work, and the second helps if batches take different
-# times.
+# Number of waiting batches. The first lets reading and work overlap. The second helps if batches take different times.
 _BATCHES = 2
-# Waiting batches may take at most the byte budget divided by this number.
+# All waiting batches together may take at most the byte budget divided by this number.
 _SHARE = 16
 _END: Any = object()
 
 
 def read_ahead(items: Iterable[Item], *, most_bytes: int | None = None) -> Iterator[Item]:
-    """Yield the same `items` in the same order; another thread makes the next items meanwhile.
+    """Yield the same `items` in the same order, while another thread makes the next items.
 
     Parameters
     ----------
@@ -46,7 +45,8 @@ def read_ahead(items: Iterable[Item], *, most_bytes: int | None = None) -> Itera
     """
     most_bytes = memory_budget() // _SHARE if most_bytes is None else most_bytes
     source, waiting = iter(items), deque[Future]()
-    # Settings such as those of `numpy.errstate` belong to a context, and the thread would otherwise have a new context.
+    # Settings such as those of `numpy.errstate` belong to a context. Without a copy, the thread would have a new
+    # context.
     context, own = copy_context(), list[Thread]()
     pool = ThreadPoolExecutor(1, "phimap-reader", initializer=lambda: own.append(current_thread()))
 
@@ -59,10 +59,11 @@ def read_ahead(items: Iterable[Item], *, most_bytes: int | None = None) -> Itera
             wanted = _BATCHES if _BATCHES * _size(item) <= most_bytes else 1
             waiting.extend(run(next, source, _END) for _ in range(wanted - len(waiting)))
             yield item
-            # The variable would keep the item in memory while the caller waits for the next item.
+            # Without this, the variable would keep the item in memory while the caller waits for the next item.
             del item
     finally:
-        # The garbage collector may close this generator on the reading thread, and a thread cannot wait for itself.
+        # The garbage collector may close this generator on the reading thread itself, and a thread cannot wait for
+        # itself.
         is_own = current_thread() in own
         for future in waiting:
             future.cancel()

@@ -47,16 +47,16 @@ def open_table(
     ----------
     path : str or Path
         A text table (``.csv``, ``.tsv``, ``.tab``, ``.txt``, ``.dat``, ``.data``), records in ``.json``, ``.jsonl`` or
-        ``.ndjson``, a ``.parquet``, ``.feather``, ``.arrow``, ``.npy`` or ``.npz`` file, or a libsvm file
-        (``.libsvm``, ``.svmlight``, ``.svm``), whose columns are called ``label, f1, f2, ...``. Text and records may
-        also be compressed, as ``.gz`` or as the only file of a ``.zip``. For text, the separator, the decimal mark,
-        quotes, encoding and header are detected. An array of an ``.npz`` is named as ``file.npz:key``; the key may be
-        left out if it is ``X`` or if only one array has two or more dimensions. The first line of a text file is its
-        header, unless all its fields are numbers, or some are numbers and a text occurs again below in its column.
-        Columns without names (no header, or an array) are called ``c0, c1, ...``. The path may also be a folder, or a
-        pattern such as ``"runs/*.parquet"``, of files with the same columns. They form one table in the order of their
-        sorted paths; folders called ``key=value`` add a column. Or the path is a folder of images (PNG, JPEG, BMP, GIF,
-        PGM, PPM, TIFF, WebP), which are read in the order of their sorted paths.
+        ``.ndjson``, an ``.xlsx`` file of one sheet, a ``.parquet``, ``.feather``, ``.arrow``, ``.npy`` or ``.npz``
+        file, or a libsvm file (``.libsvm``, ``.svmlight``, ``.svm``), whose columns are called ``label, f1, f2, ...``.
+        Text and records may also be compressed, as ``.gz``, ``.bz2`` or the only file of a ``.zip``. For text,
+        separator, decimal mark, quotes, encoding and header are detected. An array of an ``.npz`` is named as
+        ``file.npz:key``; the key may be left out if it is ``X`` or if only one array has two or more dimensions. The
+        first line of a text file is its header, unless all its fields are numbers, or some are numbers and a text
+        occurs again below in its column. Columns without names (no header, or an array) are called ``c0, c1, ...``. The
+        path may also be a folder, or a pattern such as ``"runs/*.parquet"``, of files with the same columns. They form
+        one table in the order of their sorted paths; folders called ``key=value`` add a column. Or the path is a folder
+        of images (PNG, JPEG, BMP, GIF, PGM, PPM, TIFF, WebP), which are read in the order of their sorted paths.
     target : str, int or sequence, optional
         Target column by name, or by position if no column has this name (``-1`` is the last). A sequence gives several
         targets. For arrays it may also be another key of the same ``.npz``, or the path of another ``.npy`` or
@@ -237,7 +237,7 @@ def open_rows(
 
 
 def read_through(rows: Rows, read: Callable[[Rows], Result]) -> tuple[Rows, Result]:
-    """Make one pass over all rows. If a numeric table has text or missing values further down, read it as columns.
+    """Make one pass over all rows. If a numeric table has text or missing values in later rows, read it as columns.
 
     Parameters
     ----------

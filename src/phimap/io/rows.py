@@ -16,8 +16,8 @@ from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, TableSource, positive_integer
 from phimap.io.target import TargetCheck, refuse_value
 
-# Bytes of a default batch. They suffice to amortise the fixed cost of a batch, and are few compared with the memory of
-# any machine. They do not depend on the machine, so that a file gives the same batches on every machine.
+# Bytes of a default batch. They are enough to make the fixed cost of a batch negligible, and few compared with the
+# memory of any machine. They do not depend on the machine, so a file gives the same batches on every machine.
 _DEFAULT_BATCH_BYTES = 2**25
 _DEFAULT_BATCH_ROWS = 2**16
 
@@ -49,10 +49,10 @@ class Rows(ABC):
         ``(n_features,)``, or ``(height, width, channels)`` for images.
     """
 
-    #: The reason, for messages, why `_finish_block` leaves rows out.
+    #: The reason why `_finish_block` leaves rows out, for messages.
     _unusable = "a missing feature"
     #: Kind of the stored targets: ``"i"`` for whole numbers, ``"b"`` for Booleans. Missing targets turn a block into
-    #: floats; batches without missing targets are converted back to the stored kind.
+    #: floats. Batches without missing targets are converted back to the stored kind.
     _target_kind = ""
 
     def __init__(

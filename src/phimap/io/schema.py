@@ -23,7 +23,7 @@ _KINDS = {
     "index": (np.int32, np.int64),
     "sign": (np.int8,),
     "byte": (np.uint8,),
-    # The oldest model files store words as signed integers.
+    # The oldest model files store unsigned words as signed integers.
     "word": (np.int64, np.uint64),
     "any": (),
 }
@@ -36,7 +36,7 @@ class BadRecordError(DataError):
 def check_record(record: Any) -> None:
     """Raise `BadRecordError` unless a record matches the declarations of its fields and meets its requirements.
 
-    Numbers are checked first, because they may be lengths of arrays; the other fields follow in order.
+    Numbers are checked first, because they may be lengths of arrays. The other fields follow in order.
     """
     lengths: dict[str, int] = {}
     name = type(record).__name__
@@ -54,7 +54,7 @@ def check_requirements(one: Any, name: str) -> None:
     try:
         unmet = next((words for met, words in one.requirements() if not met), None)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
-        # The requirements are computed from the parts, and this fails if the parts are inconsistent.
+        # The requirements are computed from the parts of the object, which fails if the parts are inconsistent.
         raise BadRecordError(f"the parts of {name} do not fit each other: {one_line(error)}") from error
     if unmet is not None:
         raise BadRecordError(f"{name} must have {unmet}")
@@ -178,7 +178,7 @@ def is_of(value: Any, hint: Any) -> bool:
         return isinstance(value, int | np.integer) and not isinstance(value, bool)
     if hint is None or hint is NoneType:
         return value is None
-    # No value matches other annotations, such as those of functions, which a file cannot hold.
+    # No value matches any other annotation, such as that of a function, which a file cannot hold.
     return isinstance(hint, type) and isinstance(value, hint)
 
 

@@ -15,7 +15,8 @@ from phimap._files import DataError
 
 # Largest number of left-out rows that a message names.
 _LISTED = 5
-# The dialect is wrong if more than this share of the rows, and more than ten rows, differ in width from the header.
+# The detected dialect is considered wrong if more than this share of the rows, and more than ten rows, have another
+# number of cells than the header.
 _MOST_RAGGED = 0.1
 _HANDFUL = 10
 
@@ -74,7 +75,7 @@ class Skipped:
         """Return the numbers (n,) in the file of the next `n` rows from the parser."""
         done = bisect_right(self._ragged, self.seen)
         stop = self.seen + n
-        # Each skipped row increases the number of the last row by one.
+        # Each skipped row moves the following rows on by one.
         within = done
         while within < len(self._ragged) and self._ragged[within] <= stop:
             within += 1

@@ -12,11 +12,11 @@ from phimap._files import DataError, one_line
 from phimap._missing import MISSING_MARKS
 from phimap.io.skipped import Skipped
 
-# Least share of numbers in a text column for which it is taken as a numeric column with mistakes.
+# A text column counts as a numeric column with mistakes if at least this share of its cells are numbers.
 _MOSTLY_NUMBERS = 0.95
 # Largest number of mistakes that a message shows.
 _SHOWN = 3
-#: Numbers as people write them, with decimal points or commas and with separators between thousands.
+#: Numbers as people write them: with decimal points or commas, and with separators between thousands.
 NUMBER = re.compile(r"\s*[-+]?(?:\d+(?:[.,' \u00a0\u202f]\d+)*[.,]?|[.,]\d+)(?:[eE][-+]?\d+)?\s*")
 
 
@@ -55,7 +55,7 @@ class TargetCheck:
         return np.where(np.isin(y, MISSING_MARKS), "", y)
 
     def kept(self, y: np.ndarray | None, numbers: np.ndarray, skipped: Skipped) -> np.ndarray | None:
-        """Return the mask (r,) of the rows that are kept, as determined by their targets `y`; None if all are kept."""
+        """Return the mask (r,) of the rows that are kept, which depends on their targets `y`; None if all are kept."""
         if y is None or y.dtype.kind not in "fU":
             return None
         present = is_present(y)

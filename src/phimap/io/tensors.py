@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
-# Names of dtypes in the format. Arrays with longer items come first in a file, so that all arrays are aligned.
+# Names of dtypes in the format. In a file, arrays with longer items come first, so that all arrays are aligned.
 _NAMES = {
     np.dtype(name): text
     for name, text in {
@@ -77,6 +77,21 @@ def write_tensors(file: IO[bytes], arrays: Mapping[str, np.ndarray], metadata: M
     file.write(text)
     for key in keys:
         file.write(bytes_of(little[key]))
+
+
+def read_tensors(file: Any) -> dict[str, np.ndarray]:
+    """Return all arrays of an open file in safetensors format.
+
+    Raises
+    ------
+    ValueError
+        If an array has a dtype that files of this package do not hold. The format names dtypes that NumPy lacks.
+    """
+    keys, known = list(file.keys()), set(_NAMES.values())
+    for key in keys:
+        if (dtype := file.get_slice(key).get_dtype()) not in known:
+            raise ValueError(f"the array {key[:60]!r} has the dtype {dtype}, which no file of phimap has")
+    return {key: file.get_tensor(key) for key in keys}
 
 
 def bytes_of(array: np.ndarray) -> memoryview:

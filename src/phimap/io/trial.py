@@ -1,8 +1,9 @@
-"""Checks of a loaded model. Its parts must fit each other, and its outputs for a row of zeros must be finite."""
+"""Checks of a loaded model. Its parts must fit each other, and its outputs for a few rows must be finite."""
 
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from copy import copy
 from typing import Any
 
@@ -15,18 +16,19 @@ from phimap._files import DataError
 from phimap.config import memory_budget, size_text
 from phimap.io.encoding import TRANSFORMERS, public_classes
 from phimap.io.schema import check_requirements
+from phimap.learn.base import KernelModel
 from phimap.learn.fitted import Fitted
 from phimap.packed import PackedArray
 from phimap.random_map import MapRecord, RandomMap
 from phimap.tables import TableEncoder
 
-# Largest scratch memory of a row, in floats, for which a model is tried. Maps of large images need more memory and take
-# long, so only their parts are checked; other faults show in the first prediction.
+# A model is tried only if the scratch memory of a row is at most this number of floats. Maps of large images need more
+# memory and take long, so only their parts are checked. Other faults show in the first prediction.
 _LARGEST_TRIAL = 2**22
 
 
 def check_model(model: Any) -> None:
-    """Raise unless `save` accepts `model`, its parts fit each other, and its outputs for a row of zeros are finite."""
+    """Raise unless `save` accepts `model`, its parts fit each other, and its outputs for a few rows are finite."""
     known = tuple(public_classes().values())
     if isinstance(model, Pipeline):
         steps = [step for _, step in model.steps if step not in (None, "passthrough")]
@@ -58,35 +60,73 @@ def _record_of(step: Any) -> MapRecord | None:
 
 def _check_size(record: MapRecord) -> None:
     """Raise if a single row of a map exceeds the byte budget."""
-    n_bytes = 8 * max(record.n_features, record.n_components, record.scratch_width)
+    _check_width(max(record.n_features, record.n_components, record.scratch_width))
+
+
+def _check_width(width: int) -> None:
+    """Raise if a row of `width` numbers exceeds the byte budget."""
+    n_bytes = 8 * width
     if n_bytes > memory_budget():
-        raise DataError(
-            f"a row takes {size_text(n_bytes)} in its feature map, over the budget of {size_text(memory_budget())}"
-        )
+        raise DataError(f"a row takes {size_text(n_bytes)}, over the budget of {size_text(memory_budget())}")
 
 
 def _try(steps: list[Any]) -> None:
-    """Raise unless the outputs of the model for a row of zeros are finite. It runs on the host in one thread."""
+    """Raise unless the outputs of the model for a few rows are finite. It runs on the host in one thread."""
     encoder = steps[0] if isinstance(steps[0], TableEncoder) else getattr(steps[0], "encoder_", None)
     if encoder is not None:
-        _check_outputs(encoder.transform(_missing_cells(encoder)))
+        _check_width(encoder.n_columns_out_)
+        _check_outputs(encoder.transform(encoder.missing_row()))
     if encoder is steps[0]:
         return
+    if isinstance(steps[-1], KernelModel):
+        # A model that is solved at a prediction, or gives standard deviations, uses its parameters only then.
+        with steps[-1]._settings(warn=False):
+            pass
+    for step in steps:
+        _check_width(getattr(step, "n_features_in_", 1))
     # The file's `device` and `n_jobs` may not suit this machine.
     tried = [_on_host(step) for step in steps]
-    row: Any = np.zeros((1, steps[0].n_features_in_ if encoder is None else encoder.n_columns_out_))
-    for step in tried[:-1]:
-        row = step.transform(row)
-    last = tried[-1]
-    if not hasattr(last, "predict"):
-        _check_outputs(last.transform(row))
-    elif isinstance(fitted := getattr(last, "_fitted", None), Fitted) and fitted.solution is None:
-        # A model that was saved before it was solved is solved at its first prediction, so only its features are tried.
-        _check_outputs(fitted.map.feature_map.transform(fitted.map.scaled(fitted.inputs.rows(row))))
+    inputs = getattr(getattr(steps[0], "_fitted", None), "inputs", None)
+    if getattr(inputs, "encodes_arrays", False):
+        # The rows of such a model are cells, but the stored ranges are the ranges of the encoded columns.
+        rows = np.zeros((1, steps[0].n_features_in_))
     else:
-        _check_outputs(last.predict(row))
+        zeros = np.zeros((1, steps[0].n_features_in_ if encoder is None else encoder.n_columns_out_))
+        rows = np.vstack([zeros, *_stored_rows(steps[0])])
+    _outputs(tried, rows)
+    # Rows and targets of unusual size do not fit float32, and are refused when they are predicted.
+    with suppress(ValueError):
+        _outputs(tried, rows.astype(np.float32))
+
+
+def _outputs(steps: list[Any], rows: Any) -> None:
+    """Raise FloatingPointError unless all outputs of the steps for `rows` are finite."""
+    for step in steps[:-1]:
+        rows = step.transform(rows)
+    last = steps[-1]
+    fitted = getattr(last, "_fitted", None)
+    if not hasattr(last, "predict"):
+        _check_outputs(last.transform(rows))
+    elif isinstance(fitted, Fitted) and fitted.solution is None:
+        # A model that was saved before it was solved is solved at its first prediction, so only its features are tried
+        # here.
+        _check_outputs(fitted.map.feature_map.transform(fitted.map.scaled(fitted.inputs.rows(rows))))
+    else:
+        _check_outputs(last.predict(rows))
         if hasattr(last, "decision_function"):
-            _check_outputs(last.decision_function(row))
+            _check_outputs(last.decision_function(rows))
+        if hasattr(last, "predict_proba") and (last.loss == "logistic" or getattr(fitted, "calibration", None)):
+            _check_outputs(last.predict_proba(rows))
+
+
+def _stored_rows(step: Any) -> list[np.ndarray]:
+    """Return rows within the stored ranges of the training rows: both ends of the ranges, and their shift."""
+    fitted = getattr(step, "_fitted", None)
+    mapped = getattr(fitted, "map", fitted)
+    found = [getattr(getattr(mapped, "scaling", None), "shift", None)]
+    columns = getattr(mapped, "range", None)
+    found += [] if columns is None else [columns.low, columns.high]
+    return [row[None] for row in found if row is not None]
 
 
 def _on_host(step: Any) -> Any:
@@ -94,18 +134,8 @@ def _on_host(step: Any) -> Any:
     return copy(step).set_params(**{name: params[name] for name in params if name in step.get_params(deep=False)})
 
 
-def _missing_cells(encoder: TableEncoder) -> Any:
-    """A row in which the cells of all columns of the encoder are missing."""
-    import pyarrow as pa
-
-    names = [column.name for column in encoder.columns_]
-    if not hasattr(encoder, "feature_names_in_"):
-        return np.full((1, len(names)), None, dtype=object)
-    return pa.table([pa.nulls(1) for _ in names], names=names)
-
-
 def _check_outputs(outputs: Any) -> None:
     values = outputs.data if sparse.issparse(outputs) else outputs
     values = values.to_dense() if isinstance(values, PackedArray) else values
     if values.dtype.kind in "fc" and not np.isfinite(values).all():
-        raise DataError("it gives numbers that are not finite for a row of zeros")
+        raise FloatingPointError("it gives numbers that are not finite")

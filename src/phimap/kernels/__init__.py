@@ -1,7 +1,8 @@
 """Exact kernels, and the properties from which feature maps are built.
 
-A kernel computes exact values, the reference for every feature map. It also provides what a map needs: its spectral
-law, its Taylor coefficients, or its function of the cosine. Kernels do not depend on maps. Start with `base.py`.
+A kernel computes exact values, which are the reference for every feature map. It also provides what a map is made from:
+its spectral law, its Taylor coefficients, or its function of the cosine. Kernels do not depend on maps. Start with
+`base.py`.
 """
 
 from phimap.kernels.activation import ActivationKernel
@@ -22,12 +23,13 @@ from phimap.kernels.spectral import (
     GaussianLaw,
     LaplaceLaw,
     SpectralLaw,
+    StableLaw,
     StandardGaussianLaw,
     StudentLaw,
     SumLaw,
 )
 from phimap.kernels.spectral_mixture.kernel import SpectralMixture, SpectralMixtureLaw
-from phimap.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern
+from phimap.kernels.stationary import Cauchy, ExponentialPower, Gaussian, Laplacian, Matern
 from phimap.kernels.subsets import SubsetLaw
 from phimap.kernels.ternary import TernaryKernel
 from phimap.kernels.wide_layers import LeakyReLU
@@ -43,6 +45,7 @@ __all__ = [
     "CauchyLaw",
     "DotProductKernel",
     "Exponential",
+    "ExponentialPower",
     "FiniteSpectrum",
     "Gaussian",
     "GaussianLaw",
@@ -61,6 +64,7 @@ __all__ = [
     "SpectralLaw",
     "SpectralMixture",
     "SpectralMixtureLaw",
+    "StableLaw",
     "StandardGaussianLaw",
     "StationaryKernel",
     "StationaryProduct",

@@ -36,8 +36,9 @@ class ActivationKernel(RotationInvariantKernel):
     Expansions take up to 256 multiplications per entry, fewer for smooth activations, and 1,024 evaluations of sigma
     per row and tile.
 
-    **Differs from the source in** the integral: one-dimensional integrals per row, which give positive semidefinite
-    matrices, in place of a two-dimensional integral per pair. The closed form for GELU comes from integration by parts.
+    **Differs from the source in** the integral. One-dimensional integrals per row, which give positive semidefinite
+    matrices, take the place of a two-dimensional integral per pair. The closed form for GELU comes from integration by
+    parts.
 
     References
     ----------

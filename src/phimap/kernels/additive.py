@@ -13,17 +13,17 @@ from scipy import sparse
 from phimap._validation import check_integer
 from phimap.kernels.base import StationaryKernel
 from phimap.kernels.combined import CombinedKernel
-from phimap.kernels.geometry import Rows, paired_columns, scaled_columns
+from phimap.kernels.geometry import Rows, paired_columns, row_blocks, scaled_columns
 from phimap.kernels.spectral import SpectralLaw
 from phimap.kernels.spectral_mixture.kernel import SpectralMixture
 from phimap.kernels.subsets import SubsetLaw, spread_subsets
 
-# Maximum number of subsets if the base is not a product over columns: each subset takes one matrix of the base.
+# Maximum number of subsets if the base is not a product over columns. Each subset then takes one matrix of the base.
 _MOST_SUBSETS = 2000
 # Number of scratch floats for the means of all orders. They take 8 MiB, enough for a whole tile up to order 14.
 _SCRATCH = 2**20
-# `distances`: maximum number of subsets of columns, and number of groups of rows. Distances between two groups are
-# computed on one subset.
+# Maximum number of subsets of columns in `distances`, and number of groups of rows. All distances between the rows of
+# two groups are computed on one subset.
 _SUBSETS = 32
 _GROUPS = 16
 
@@ -54,10 +54,10 @@ class Additive(CombinedKernel, StationaryKernel):
     with any base: d one-dimensional kernels and 4 d q operations per pair of rows. Otherwise one matrix of the base per
     subset, with at most 2,000 subsets. Gradients exist for a Gaussian base only and take three times as long.
 
-    **Differs from the source in** the mean instead of the sum, in one order at a time (add `Additive` kernels for
-    several orders), and in a recurrence over columns. The source uses the Newton-Girard formulae, whose power sums
-    alternate in sign and cancel: for distant rows with 20 columns they lose 10 of 16 digits at order 18, but hardly any
-    up to order 10.
+    **Differs from the source in** the mean instead of the sum, in the orders and in the recurrence. This kernel has one
+    order; add `Additive` kernels for several orders. The recurrence goes over the columns. The source uses the
+    Newton-Girard formulae, whose power sums alternate in sign and cancel: for distant rows with 20 columns they lose 10
+    of 16 digits at order 18, but hardly any up to order 10.
 
     References
     ----------
@@ -169,12 +169,9 @@ class Additive(CombinedKernel, StationaryKernel):
             return self.base._evaluate(X, Y)
         if self.order > 1 and not self.base.factorises:
             return self._over_subsets(X, Y)
-        values = np.empty((X.shape[0], Y.shape[0]))
         step = max(1, _SCRATCH // (Y.shape[0] * (self.order + 2)))
-        for start in range(0, X.shape[0], step):
-            rows = slice(start, start + step)
-            values[rows] = self._over_columns(X[rows], Y)
-        return values
+        parts = [self._over_columns(block, Y) for block in row_blocks(X, step)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _over_columns(self, X: Rows, Y: Rows) -> np.ndarray:
         """Multiply the kernels of the columns of each subset, and return the mean (n, m) of these products."""
@@ -188,16 +185,18 @@ class Additive(CombinedKernel, StationaryKernel):
         """
         # means[r - 1] is the mean over all subsets of r of the first `count` columns. A fraction r / count of these
         # subsets contains the last of the `count` columns.
-        means = [np.zeros((X.shape[0], Y.shape[0])) for _ in range(order)]
+        means: list[np.ndarray] = []
         count = 0
         for column, x, y in paired_columns(X, Y):
             count += 1
             values = self.base._of_column(x, y, column, X.shape[1])
-            for r in range(min(order, count), 1, -1):
-                _move(means[r - 1], values * means[r - 2], r / count)
-            if means:
-                _move(means[0], values, 1 / count)
-        return means, count
+            for r in range(min(order, count), 0, -1):
+                products = values * means[r - 2] if r > 1 else values
+                if r > len(means):
+                    means.append(products)
+                else:
+                    _move(means[r - 1], products, r / count)
+        return means + [np.zeros((X.shape[0], Y.shape[0])) for _ in range(order - len(means))], count
 
     def _over_subsets(self, X: Rows, Y: Rows) -> np.ndarray:
         """Mean (n, m) of the base kernel over all subsets, evaluated one by one."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from phimap._validation import check_integer
 from phimap.kernels.rotation_invariant import HomogeneousKernel, of_cosine
-from phimap.ops import host
+from phimap.ops import ops_for
 from phimap.ops.primitives.folded_layers import folded_layers
 
 
@@ -128,7 +128,7 @@ def step_dual(angle: np.ndarray) -> np.ndarray:
 
 def relu_dual(angle: np.ndarray) -> np.ndarray:
     """``kappa1(cos(angle))`` for angles in [0, pi]."""
-    # Written in terms of pi - angle, the value at pi is exactly 0.
+    # In this form, in terms of pi - angle, the value at pi is exactly 0.
     supplement = np.pi - angle
     return np.maximum(np.sin(supplement) - supplement * np.cos(supplement), 0.0) / np.pi
 
@@ -208,7 +208,7 @@ class ArcCosine(HomogeneousKernel):
 
     def _of_angle(self, angle: np.ndarray) -> np.ndarray:
         if self.order == 1:
-            return folded_layers(host(), angle, 0.5, self.depth, False)
+            return folded_layers(ops_for(angle), angle, 0.5, self.depth, False)
         for _ in range(1, self.depth):
             angle = next_angle(self.order, angle)
         if self.order == 0:

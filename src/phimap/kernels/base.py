@@ -12,14 +12,14 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from phimap._validation import check_real
-from phimap.config import memory_budget
+from phimap.config import fits_budget, memory_budget
 from phimap.kernels.geometry import Rows, squared_distances, squared_norms
 from phimap.kernels.rows import Sparsified, checked_rows
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops.threads import run_tasks
 
 # Number of rows and of columns of a tile. Each float64 temporary then takes 512 KiB, which fits in a core's cache, and
-# the allocator reuses the memory. With temporaries of 2 MiB, allocating new pages took most of the time.
+# the allocator reuses the memory. With temporaries of 2 MiB, most of the time was spent on allocating new pages.
 _TILE = 256
 
 #: Functions behind ``kernel + kernel``, ``kernel * kernel`` and ``number * kernel``. `phimap.kernels.combined` fills
@@ -103,7 +103,7 @@ class Kernel(BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (n, m), or None
-            None if the kernel has no form in float32 for so many columns.
+            None if the kernel cannot be evaluated in float32 for so many columns.
 
         Notes
         -----
@@ -147,7 +147,7 @@ class Kernel(BaseEstimator, ABC):
         """Whether the kernel depends only on ``x - y``, or is a sum of kernels that do."""
         return all(isinstance(part, StationaryKernel) for _, part in self.terms())
 
-    # Without this line a NumPy scalar times a kernel would treat the kernel as an object array.
+    # Without this setting, a NumPy scalar times a kernel would treat the kernel as an object array.
     __array_ufunc__ = None
 
     def __add__(self, other: Any) -> Kernel:
@@ -173,13 +173,13 @@ class Kernel(BaseEstimator, ABC):
         return result
 
     def _check_budget(self, n: int, m: int, itemsize: int) -> None:
-        needed, budget = n * m * itemsize, memory_budget()
-        if needed > budget:
-            # The repr of a kernel with array parameters spans several lines; join them.
+        needed = n * m * itemsize
+        if not fits_budget(needed):
+            # The repr of a kernel with array parameters has several lines, which are joined here.
             named = " ".join(repr(self).split())
             raise MemoryError(
                 f"The ({n}, {m}) matrix of {named} needs {needed / 2**30:.3g} GiB, over the byte budget of "
-                f"{budget / 2**30:.3g} GiB. Evaluate fewer rows at a time, approximate the kernel by a "
+                f"{memory_budget() / 2**30:.3g} GiB. Evaluate fewer rows at a time, approximate the kernel by a "
                 "feature map, or raise phimap.config(memory=...)."
             )
 
@@ -268,7 +268,7 @@ class StationaryKernel(Kernel):
         return self._evaluate(left, right)
 
     def _slope_of_column(self, x: np.ndarray, y: np.ndarray, column: int, n_features: int) -> np.ndarray | None:
-        """Derivative (n, m) of `_of_column` with respect to x; None if the kernel does not implement it."""
+        """Derivative (n, m) of `_of_column` with respect to x; None if the kernel has no such derivative."""
         return None
 
     def _check_parameters(self, n_features: int) -> None:

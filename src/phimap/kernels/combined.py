@@ -16,7 +16,7 @@ class CombinedKernel(Kernel):
     """A kernel composed of other kernels."""
 
     def __repr__(self, N_CHAR_MAX: int = 10_000) -> str:
-        # Scikit-learn breaks long reprs into several lines; error messages quote a kernel on one line.
+        # Scikit-learn breaks long reprs into several lines, but error messages quote a kernel on one line.
         return " ".join(super().__repr__(N_CHAR_MAX).split())
 
 
@@ -109,8 +109,8 @@ class Product(_Pair):
         pairs = [(v * w, one, other) for v, one in self.left.terms() for w, other in self.right.terms()]
         if all(isinstance(kernel, StationaryKernel) for _, *both in pairs for kernel in both):
             return [(weight, StationaryProduct(one, other)) for weight, one, other in pairs]
-        # Products with a non-stationary factor are not expanded: a separate map for each pair of terms would only get
-        # fewer features.
+        # Products with a factor that is not stationary are not expanded: with a separate map for each pair of terms,
+        # each map would have fewer features.
         return [(1.0, self)]
 
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
@@ -242,7 +242,7 @@ def _check_kernel(name: str, kernel: Any) -> Kernel:
 
 
 def _product(left: Kernel, right: Kernel) -> Kernel:
-    """The product ``left * right``; the factors of `Scaled` operands are multiplied into one outer factor."""
+    """Return the product ``left * right``. The factors of `Scaled` operands are multiplied into one outer factor."""
     factor = 1.0
     if isinstance(left, Scaled):
         left, factor = left.kernel, left.factor

@@ -20,20 +20,21 @@ from phimap.kernels.wide_layers import ExpandedLayer, FoldedLayer, WideLayer, ta
 from phimap.ops import Array, host, is_tensor, ops_for, run_tasks
 from phimap.ops.primitives.pixel_pairs import pixel_pairs
 
-# On the CPU, maximum numbers of pixel pairs in a tile (about a second of work) and of images on a side of a tile.
+# On the CPU, maximum number of pixel pairs in a tile (about a second of work), and maximum number of images on a side
+# of a tile.
 _PIXEL_PAIRS = 2**26
 _MOST_TILE = 128
 # Maximum number of images on a side of a tile of tensors; the byte budget may allow fewer.
 _MOST_TENSOR_TILE = 64
 # Maximum number of Hermite coefficients of an activation and its derivative, per pixel and layer.
 _EXPANSIONS = 2 * 258
-# To estimate the cost, a tile with sides shorter by this factor is timed.
+# The cost is estimated from the time of a smaller tile, whose sides are shorter by this factor.
 _SAMPLED = 6
-# Number of image pairs that the CPU processes at a time; one side of the timed tile has at least as many images.
+# Number of image pairs that the CPU processes at a time. One side of the timed tile has at least as many images.
 _GROUP = 8
 # For tensors, number of planes of h x w numbers in memory per image pair, temporaries included.
 _PLANES = 24
-# A call warns if its estimated time exceeds this number of seconds.
+# A call warns if its estimated time in seconds exceeds this.
 _LONG_SECONDS = 300.0
 
 
@@ -234,7 +235,7 @@ class CNTK(Kernel):
         wide = max(side, _GROUP)
         sample = np.argwhere(np.ones((min(n, side), min(m, wide)), dtype=bool))
         seconds = 0.0
-        # Run twice and keep the second time, because the first run may compile. Short calls are not timed.
+        # The tile runs twice, and the second time counts, because the first run may compile. Short calls are not timed.
         for _ in range(2 if n_pairs > 10 * len(sample) else 0):
             start = time.perf_counter()
             self._values(left[:side], right[:wide], shape, sample)
@@ -270,7 +271,8 @@ class CNTK(Kernel):
         inverse_x, inverse_y = (ops.constant(inverse_roots(images, depth, size)) for images in (left, right))
         left, right = ops.constant(left), ops.constant(right)
         sums = pixel_pairs(ops, left, right, inverse_x, inverse_y, size, flat, layer.fold, pairs)
-        # `planes_of` divided the images by their peaks, to avoid overflow of squares; multiply them back.
+        # `planes_of` divided the images by their peaks, so that squares do not overflow. The result is multiplied by
+        # the peaks again.
         with np.errstate(over="ignore"):
             return sums / n_pairs * peaks_x[pairs[:, 0]] * peaks_y[pairs[:, 1]]
 

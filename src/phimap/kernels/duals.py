@@ -27,7 +27,8 @@ def sign_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
 
 def erf_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
     """``2 / pi arcsin(2 c / ((1 + 2 x^2) (1 + 2 y^2))^(1/2))`` with the covariance ``c = x y cos(angle)``."""
-    # Written with an arctangent: for large norms the argument of the arcsine is near 1 and the arcsine loses digits.
+    # For large norms, the argument of the arcsine is near 1 and the arcsine loses digits, so the formula uses an
+    # arctangent.
     area = 2.0 * x * y
     return 2.0 / np.pi * np.arctan2(area * np.cos(angle), _erf_root(x, y, angle))
 
@@ -44,7 +45,7 @@ def _erf_root(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
 def gelu_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
     """``c (1/4 + arctan(c / r) / (2 pi)) + (s^2 + c^2 q) / (2 pi r)``, with c, s, r and q from `_gelu_parts`."""
     product, area, root, moment = _gelu_parts(x, y, angle)
-    # In place, to limit the number of temporary arrays.
+    # The steps work in place, to limit the number of temporary arrays.
     moment = product * product * moment
     moment += area * area
     del area
@@ -60,7 +61,7 @@ def gelu_slope_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarr
     where no large terms cancel.
     """
     product, area, root, inverses = _gelu_parts(x, y, angle)
-    # In place, to limit the number of temporary arrays.
+    # The steps work in place, to limit the number of temporary arrays.
     bracket = np.square(area) * inverses
     del area
     bracket += np.square(x / np.hypot(1.0, y))
@@ -97,7 +98,11 @@ def cos_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
 
 
 def _cosines(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The larger of ``E cos(u - v)`` and ``E cos(u + v)``, and the logarithm of the ratio of larger to smaller."""
+    """Return the larger of ``E cos(u - v)`` and ``E cos(u + v)``, and the logarithm of the ratio of larger to smaller.
+
+    Here u and v are the projections of the two rows on w. They are jointly Gaussian with mean 0, standard deviations x
+    and y, and correlation ``cos(angle)``.
+    """
     half = np.sin(0.5 * np.minimum(angle, np.pi - angle))
     squared = np.square(x - y) + (2.0 * x * half) * (2.0 * y * half)
     return np.exp(-0.5 * squared), 2.0 * np.abs(x * y * np.cos(angle))

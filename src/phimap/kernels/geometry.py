@@ -3,42 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+# These functions of rows are dispatched on the type of `X`, so that `phimap.exports` can add bodies for the arrays that
+# it traces.
+
 #: Rows (n, d): a dense array or a CSR array.
 Rows = Any
 
-# A squared distance below this fraction of |x|^2 + |y|^2 loses at least 10 of its 53 bits to cancellation if computed
-# as |x|^2 + |y|^2 - 2 <x, y>. It is therefore computed again from the difference of the rows.
+# A squared distance below this fraction of |x|^2 + |y|^2 loses at least 10 of its 53 bits to cancellation in |x|^2 +
+# |y|^2 - 2 <x, y>. It is therefore computed again, from the difference of the rows.
 _CANCELLATION = 2.0**-10
 # Number of floats in a block of differences, which takes 8 MiB.
 _DIFFERENCES = 2**20
-# Angles below this count as 0. Two parallel rows, normalised in float64, differ by the rounding of their norms (a
-# pairwise sum of d squares and a division), which is below 16 eps for any d that fits in memory.
+# Angles below this count as 0. Two parallel rows that are normalised in float64 differ by the rounding of their norms
+# (a pairwise sum of d squares and a division). This is below 16 eps for any d that fits in memory.
 _PARALLEL = 16 * np.finfo(np.float64).eps
 
 
+@singledispatch
+def row_blocks(X: Rows, step: int) -> list[Rows]:
+    """Yield `X` in blocks of `step` rows; the last block may have fewer."""
+    return [X[start : start + step] for start in range(0, max(X.shape[0], 1), step)]
+
+
+@singledispatch
 def squared_norms(X: Rows) -> np.ndarray:
     """``|x|^2`` (n,)."""
     if sparse.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).reshape(-1)
-    # NumPy sums contiguous rows pairwise, so the error grows with log d only.
+    # NumPy sums contiguous rows pairwise, so the error grows only with log d.
     return np.square(X).sum(axis=1)
 
 
+@singledispatch
 def row_norms(X: Rows) -> np.ndarray:
     """``|x|`` (n,), without intermediate overflow or underflow."""
     return _polar(X)[1]
 
 
+@singledispatch
 def unit_rows(X: Rows) -> Rows:
     """``x / |x|`` (n, d); a zero row stays zero."""
     return _polar(X)[0]
 
 
+@singledispatch
 def squared_distances(X: Rows, Y: Rows, scale: float | np.ndarray = 1.0) -> np.ndarray:
     """``|scale * (x - y)|^2`` (n, m), never negative, exactly 0 for equal rows; `scale` is a number or (d,).
 
@@ -54,13 +68,32 @@ def squared_distances(X: Rows, Y: Rows, scale: float | np.ndarray = 1.0) -> np.n
     squared *= -2.0
     squared += sums
     sums *= _CANCELLATION
-    # Search the flattened matrix: NumPy takes ten times as long to find a few entries of a two-dimensional array.
+    # The flattened matrix is searched, because NumPy takes ten times as long to find a few entries of a two-dimensional
+    # array.
     rows, columns = np.divmod(np.flatnonzero(squared <= sums), squared.shape[1])
     step = max(1, _DIFFERENCES // X.shape[1])
     for start in range(0, rows.size, step):
         i, j = rows[start : start + step], columns[start : start + step]
         squared[i, j] = squared_norms(scaled_columns(X[i] - Y[j], scale))
     return squared
+
+
+@singledispatch
+def city_block_distances(X: Rows, Y: Rows, scale: float | np.ndarray = 1.0) -> np.ndarray:
+    """``sum_j scale_j |x_j - y_j|`` (n, m); `scale` is a number or (d,)."""
+    if sparse.issparse(X):
+        from sklearn.metrics.pairwise import manhattan_distances
+
+        return manhattan_distances(*(_short_indices(scaled_columns(rows, scale)) for rows in (X, Y)))
+    from scipy.spatial.distance import cdist
+
+    # The differences are scaled, not the rows, so that data far from the origin lose no digits.
+    return cdist(X, Y, "cityblock", w=np.broadcast_to(np.asarray(scale, dtype=np.float64), X.shape[1]))
+
+
+def _short_indices(X: sparse.csr_array) -> sparse.csr_array:
+    """A CSR tile with 32-bit indices, as scikit-learn requires."""
+    return sparse.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 
 def scaled_columns(X: Rows, scale: float | np.ndarray) -> Rows:
@@ -70,6 +103,7 @@ def scaled_columns(X: Rows, scale: float | np.ndarray) -> Rows:
     return X * scale
 
 
+@singledispatch
 def angles(X: Rows, Y: Rows) -> np.ndarray:
     """Angles (n, m) in [0, pi] between rows, pi/2 for a zero row, with an absolute error of a few eps.
 

@@ -7,18 +7,18 @@ from functools import cache
 
 import numpy as np
 
-# Number of terms of the expansion; must be even. For an activation with a kink, the later terms hold a fraction of
-# about 2^-13 of the energy.
+# Number of terms of the expansion, which must be even. For an activation with a kink, the later terms hold a fraction
+# of about 2^-13 of the energy.
 _TERMS = 256
 # Number of quadrature points, and the largest of them in standard deviations. At 12.5 the density is below 1e-34, and
 # its square root, a factor of every Hermite function, is below 1e-17. The number of points is even, so that no point is
 # at 0, where most kinks and jumps are.
 _POINTS, _REACH = 1024, 12.5
 _STEP = 2 * _REACH / _POINTS
-# Number of standard deviations x for which f(x z) is expanded at a time; it keeps scratch arrays smaller than a tile.
+# Number of standard deviations x for which f(x z) is expanded at a time. It keeps scratch arrays smaller than a tile.
 _ROWS = 8
-# Let r be the energy of the derivative beyond the terms of the expansion, divided by its energy in these terms. If r is
-# larger than this, the activation counts as discontinuous. For a jump r is about 1, less if the activation also has a
+# Let r be the energy of the derivative beyond the terms of the expansion, divided by its energy in these terms. The
+# activation counts as discontinuous if r exceeds this. For a jump r is about 1, or less if the activation also has a
 # slope; for a kink it is 1/200.
 _JUMP = 0.5
 
@@ -119,7 +119,7 @@ def _expanded_slopes(activation: Activation, x: np.ndarray) -> _Expansion:
         rows = slice(start, start + _ROWS)
         size = np.where(sizes[rows] > 0, sizes[rows], np.inf)[:, None]
         values = _evaluated(activation, np.multiply.outer(sizes[rows], nodes))
-        # Subtract the mean: for small x, the rounding of a constant part would otherwise look like a slope.
+        # The mean is subtracted, because for small x the rounding of a constant part would otherwise look like a slope.
         values = values - values @ table[:, :1]
         own = values @ table
         beyond = _remainders(values, own)

@@ -87,7 +87,7 @@ class Zonal(Kernel):
         nodes, weights = _rule(n_features)
         values = self._of_cosine(nodes / n_features**0.5) * weights
         degree = zonal_degree(n_features)
-        # P_k = p_k / p_k(sqrt(d)); the divisor is the square root of the dimension of the harmonics of degree k.
+        # P_k = p_k / p_k(sqrt(d)). The square of the divisor is the dimension of the space of harmonics of degree k.
         roots = [p[0] for p in zonal_polynomials(np.array([n_features**0.5]), n_features, degree)]
         noise = _NOISE * np.abs(values).sum()
         coefficients = np.zeros(degree + 1)
@@ -95,8 +95,8 @@ class Zonal(Kernel):
         for k, (p, root) in enumerate(zip(zonal_polynomials(nodes, n_features, degree), roots, strict=True)):
             b = root * (p @ values)
             seen = abs(b) > noise * root
-            # Stop after three coefficients in a row below the rounding error. One does not suffice: for an even or odd
-            # function every second coefficient is 0.
+            # The loop stops after three successive coefficients below the rounding error. One would not suffice: for an
+            # even or odd function, every second coefficient is 0.
             n_hidden = 0 if seen else n_hidden + 1
             if n_hidden > 2:
                 break
@@ -137,7 +137,7 @@ def _rule(n_features: int) -> tuple[np.ndarray, np.ndarray]:
     """
     raising = [raising_coefficient(n_features, k) for k in range(_NODES - 1)]
     nodes = np.asarray(eigvalsh_tridiagonal(np.zeros(_NODES), np.array(raising)))
-    # Christoffel's formula gives small weights accurately; squared eigenvector entries would lose all their digits.
+    # Christoffel's formula gives small weights accurately. Squared entries of eigenvectors would lose all their digits.
     with np.errstate(over="ignore"):
         squares = [p * p for p in zonal_polynomials(nodes, n_features, _NODES - 1)]
         weights = 1 / np.sum(squares, axis=0)

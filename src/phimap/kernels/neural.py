@@ -10,7 +10,7 @@ import numpy as np
 from phimap._validation import check_integer
 from phimap.kernels.rotation_invariant import RotationInvariantKernel, times_norms
 from phimap.kernels.wide_layers import FoldedLayer, WideLayer, tangent_layer, wide_layer
-from phimap.ops import host
+from phimap.ops import ops_for
 from phimap.ops.primitives.folded_layers import folded_layers
 
 
@@ -98,7 +98,7 @@ class NNGP(_WideNetwork):
     def _of_polar(self, x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
         layer = self._layer()
         if isinstance(layer, FoldedLayer):
-            return times_norms(folded_layers(host(), angle, layer.fold, self.depth, False), x, y, 1)
+            return times_norms(folded_layers(ops_for(angle), angle, layer.fold, self.depth, False), x, y, 1)
         covariance = layer.gain * layer.covariance(x, y, angle)
         for _ in range(1, self.depth):
             x, y, angle = layer.following(x, y, covariance)
@@ -173,7 +173,7 @@ class NTK(_WideNetwork):
     def _of_polar(self, x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
         layer = self._layer()
         if isinstance(layer, FoldedLayer):
-            return times_norms(folded_layers(host(), angle, layer.fold, self.depth, True), x, y, 1)
+            return times_norms(folded_layers(ops_for(angle), angle, layer.fold, self.depth, True), x, y, 1)
         tangent = x * y * np.cos(angle)
         for number in range(1, self.depth + 1):
             tangent = tangent * layer.slopes(x, y, angle)

@@ -12,8 +12,8 @@ import numpy as np
 from phimap.kernels.images import window_sums
 from phimap.kernels.wide_layers import WideLayer
 
-# Two limits for the image pairs that are processed at a time. The first is for the count of numbers in their planes,
-# which then fit in the second-level cache with temporaries; the second, for the numbers prepared for their pixels.
+# Limits on the image pairs that are processed at a time: largest count of numbers in their planes, and largest count of
+# numbers prepared for their pixels. The planes, with temporaries, then fit in the second-level cache.
 _PLANE, _KEPT = 2**12, 2**18
 #: Maximum count of numbers prepared for the pixels on one side of a tile; they take 32 MiB.
 MOST_KEPT = 2**22
@@ -83,7 +83,7 @@ def _recursion(layer: WideLayer, left: list[np.ndarray], right: list[np.ndarray]
         cosine *= inverse_y
         np.clip(cosine, -1.0, 1.0, out=cosine)
         if number:
-            # P_0 = 0, so the slopes of the first layer are not needed.
+            # P_0 = 0, so the first layer does not need slopes.
             tangent *= layer.pair_slopes(of_x, of_y, cosine)
             tangent *= share
         if number < depth - 1:

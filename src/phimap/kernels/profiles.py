@@ -44,6 +44,6 @@ def _matern_bessel(nu: float, r: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         values = special.kve(nu, r) * np.exp(-r) * r**nu
     values *= 2.0 ** (1.0 - nu) / special.gamma(nu)
-    # At r = 0, and at small r where the Bessel function overflows, the product is not finite; its limit is 1.
+    # At r = 0, and at small r where the Bessel function overflows, the product is not finite, and its limit 1 is used.
     values[~np.isfinite(values)] = 1.0
     return np.minimum(values, 1.0, out=values)

@@ -99,7 +99,7 @@ def times_norms(values: np.ndarray, x: np.ndarray, y: np.ndarray, power: int) ->
 
 
 def of_cosine(of_angle: Callable[[np.ndarray], np.ndarray], cosine: Any) -> Any:
-    """`of_angle` at the arc cosine of `cosine` (any shape, clipped to [-1, 1]); float32 in gives float32 out."""
+    """Return `of_angle` at the arc cosine of `cosine` (any shape, clipped to [-1, 1]); float32 in gives float32 out."""
     cosine = np.asarray(cosine)
     dtype = cosine.dtype if cosine.dtype == np.float32 else np.float64
     values = of_angle(np.arccos(np.clip(cosine.astype(np.float64), -1.0, 1.0)))

@@ -8,8 +8,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
-from phimap._validation import check_finite
+from phimap._validation import check_finite, check_indices, check_unmasked
 from phimap.kernels.geometry import Rows
+from phimap.ops import to_host
 
 
 class Sparsified:
@@ -24,8 +25,10 @@ class Sparsified:
 
 def checked_array(X: Any, name: str, *dtypes: type) -> Rows:
     """Return `X` (n, d), dense or CSR; raise if it is not finite. A dtype not in `dtypes` becomes ``dtypes[0]``."""
+    check_unmasked(X, name)
+    check_indices(X, name)
     rows = check_array(
-        X,
+        to_host(X),
         accept_sparse="csr",  # pyright: ignore[reportArgumentType]
         dtype=list(dtypes),  # pyright: ignore[reportArgumentType]
         ensure_all_finite=False,

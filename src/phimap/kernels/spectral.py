@@ -29,11 +29,11 @@ class SpectralLaw(ABC):
     has_independent_coordinates: ClassVar[bool] = False
     #: Whether u is a uniform direction times an independent radius; if so, `radial_quantile` exists.
     is_rotation_invariant: ClassVar[bool] = False
-    #: Whether features depend on w through even functions such as the cosine; if so, w and -w are equivalent.
+    #: Whether features depend on w only through even functions such as the cosine, so that w and -w are equivalent.
     is_for_even_functions: ClassVar[bool] = True
     #: Whether u is standard Gaussian.
     is_gaussian: ClassVar[bool] = False
-    #: Whether u is a standard Gaussian vector times an independent random factor; if so, `sample_mixing` exists.
+    #: Whether u is a standard Gaussian vector times an independent random factor, so that `sample_mixing` exists.
     is_gaussian_mixture: ClassVar[bool] = False
     #: Name of the kernel in error messages.
     kernel_name: ClassVar[str]
@@ -87,7 +87,7 @@ class SpectralLaw(ABC):
         return self._coordinate_quantile(u) * self.scale
 
     def radial_quantile(self, u: np.ndarray) -> np.ndarray:
-        """Evaluate the quantile function of the radius |u|.
+        """Evaluate the quantile function of the radius ``|u|``.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class SpectralLaw(ABC):
         return self._radial_quantile(u)
 
     def sample_radii(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draw independent radii |u|.
+        """Draw independent radii ``|u|``.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class SpectralLaw(ABC):
 
 @dataclass(frozen=True, eq=False)
 class GaussianLaw(SpectralLaw):
-    """Independent Gaussian coordinates, the spectral law of the Gaussian kernel; |u| is chi distributed.
+    """Independent Gaussian coordinates, the spectral law of the Gaussian kernel; ``|u|`` is chi distributed.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ class CauchyLaw(SpectralLaw):
         return rng.standard_cauchy((size, self.n_features))
 
     def _coordinate_quantile(self, u: np.ndarray) -> np.ndarray:
-        # tan(pi (u - 1/2)), from the smaller of u and 1 - u: this keeps full accuracy in both tails.
+        # tan(pi (u - 1/2)), computed from the smaller of u and 1 - u, which keeps full accuracy in both tails.
         return np.where(u < 0.5, -1.0, 1.0) / np.tan(np.pi * np.minimum(u, 1.0 - u))
 
 
@@ -304,8 +304,8 @@ class StudentLaw(SpectralLaw):
         return self.nu / (self.nu - 1.0) if self.nu > 1.0 else np.inf
 
     def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        # Each row has one additional Gaussian, from which its chi-square denominator is computed. Denominators drawn
-        # after all Gaussians would depend on the size.
+        # Each row has one additional Gaussian, from which its chi-square denominator is computed. If denominators were
+        # drawn after all Gaussians, they would depend on the size.
         draws = rng.standard_normal((size, self.n_features + 1))
         half_chi_square = special.gammaincinv(self.nu, special.ndtr(draws[:, -1]))
         return draws[:, :-1] * np.sqrt(self.nu / half_chi_square)[:, None]
@@ -318,6 +318,55 @@ class StudentLaw(SpectralLaw):
     def _sample_mixing(self, rng: np.random.Generator, size: int) -> np.ndarray:
         # 1 - rng.random() excludes 0, where the factor would be infinite.
         return np.sqrt(self.nu / special.gammaincinv(self.nu, 1.0 - rng.random(size)))
+
+
+@dataclass(frozen=True, eq=False)
+class StableLaw(SpectralLaw):
+    r"""Isotropic stable distribution with ``E cos(u.x) = exp(-|x|^p)``, the law of the exponential-power kernel.
+
+    u is a standard Gaussian vector times ``sqrt(2 A)``, with A positive and stable: ``E exp(-s A) = exp(-s^(p / 2))``.
+    So ``E cos(u.x) = E exp(-|x|^2 A) = exp(-|x|^p)``. A is drawn by Kanter's formula from a uniform angle t in (0, pi)
+    and an exponential e: with ``a = p / 2``,
+    ``A = sin(a t) / sin(t)^(1/a) * (sin((1 - a) t) / e)^((1 - a) / a)``.
+
+    Parameters
+    ----------
+    n_features, scale : as in `SpectralLaw`
+    exponent : float, default=1.0
+        The exponent p, greater than 0 and at most 2.
+
+    Notes
+    -----
+    The radius has no quantile function in closed form. The law is therefore not declared rotation-invariant, and offers
+    independent draws and its mixing factors.
+
+    References
+    ----------
+    Kanter (1975), *Stable densities under change of scale and total variation inequalities*, Corollary 4.1.
+    """
+
+    exponent: float = 1.0
+    is_gaussian_mixture: ClassVar[bool] = True
+    kernel_name: ClassVar[str] = "exponential-power"
+
+    def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        # Each row has two additional Gaussians, from which its factor is computed, so that the first rows do not depend
+        # on the size.
+        draws = rng.standard_normal((size, self.n_features + 2))
+        return draws[:, :-2] * self._factors(*special.ndtr(draws[:, -2:]).T)[:, None]
+
+    def _sample_mixing(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        # 1 - rng.random() excludes 0, where the factor would be infinite.
+        return self._factors(*(1.0 - rng.random((size, 2))).T)
+
+    def _factors(self, uniform: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """Factors ``sqrt(2 A)`` of uniforms in (0, 1]."""
+        a, angle, exponential = 0.5 * self.exponent, np.pi * uniform, -np.log(other)
+        # sin(pi) and -log(1) round to nearly 0 and to 0, with which factors would be infinite.
+        tiny = np.finfo(np.float64).eps
+        sine, exponential = np.maximum(np.sin(angle), tiny), np.maximum(exponential, tiny)
+        power = np.sin(a * angle) / sine ** (1 / a)
+        return np.sqrt(2.0 * power * (np.sin((1 - a) * angle) / exponential) ** ((1 - a) / a))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,14 +10,18 @@ from scipy import sparse
 
 from phimap._validation import check_integer, check_real
 from phimap.kernels.base import StationaryKernel
-from phimap.kernels.geometry import Rows, paired_columns, squared_distances
+from phimap.kernels.geometry import Rows, city_block_distances, paired_columns, squared_distances
 from phimap.kernels.profiles import gaussian, matern
 from phimap.kernels.slopes import product_gradients, radial_gradients
-from phimap.kernels.spectral import CauchyLaw, GaussianLaw, LaplaceLaw, SpectralLaw, StudentLaw
+from phimap.kernels.spectral import CauchyLaw, GaussianLaw, LaplaceLaw, SpectralLaw, StableLaw, StudentLaw
 from phimap.ops import ops_for
 from phimap.ops.primitives.distances import sums_of_differences
 
-# Largest number of columns for sums of differences. With more columns a matrix product takes less time.
+# Largest finite smoothness. The recurrence takes one step for each unit of smoothness. Beyond this, the kernel differs
+# from its limit by less than 1 / nu.
+_LARGEST_NU = 10_000
+# Largest number of columns for which distances are sums of differences. With more columns, a matrix product takes less
+# time.
 _MOST_COLUMNS = 128
 
 
@@ -29,7 +33,7 @@ class _ScaledKernel(StationaryKernel):
         if X.shape[1] > _MOST_COLUMNS:
             return None
         self._check_parameters(X.shape[1])
-        # Rows far from the origin lose no digits in the product with the scale, since a common row is subtracted first.
+        # A common row is subtracted first, so rows far from the origin lose no digits in the product with the scale.
         centre = Y.mean(axis=0).astype(np.float32)
         scale = self._inverse_length_scale(X.shape[1])
         left, right = (((rows - centre) * scale).astype(np.float32, copy=False) for rows in (X, Y))
@@ -198,9 +202,8 @@ class Laplacian(_GammaKernel):
         -------
         ndarray of shape (n, n)
         """
-        from sklearn.metrics.pairwise import manhattan_distances
-
-        return manhattan_distances(_times(sparse.csr_array(X), 1.0) if sparse.issparse(X) else X)
+        rows = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
+        return city_block_distances(rows, rows)
 
     def _law(self, n_features: int, scale: float | np.ndarray) -> CauchyLaw:
         return CauchyLaw(n_features, scale)
@@ -210,16 +213,7 @@ class Laplacian(_GammaKernel):
         return np.exp(np.negative(scaled, out=scaled), out=scaled)
 
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
-        scale = self._inverse_length_scale(X.shape[1])
-        if sparse.issparse(X):
-            from sklearn.metrics.pairwise import manhattan_distances
-
-            exponent = manhattan_distances(_times(X, scale), _times(Y, scale))
-        else:
-            from scipy.spatial.distance import cdist
-
-            # Scale the differences, not the rows: data far from the origin then lose no digits.
-            exponent = cdist(X, Y, "cityblock", w=np.broadcast_to(np.asarray(scale, dtype=np.float64), X.shape[1]))
+        exponent = city_block_distances(X, Y, self._inverse_length_scale(X.shape[1]))
         np.negative(exponent, out=exponent)
         return np.exp(exponent, out=exponent)
 
@@ -279,13 +273,19 @@ class Cauchy(_ScaledKernel):
 
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
         scale = np.broadcast_to(self._inverse_length_scale(X.shape[1]), X.shape[1])
-        product = np.ones((X.shape[0], Y.shape[0]))
+        product = None
         for j, x, y in paired_columns(X, Y):
             factor = np.subtract.outer(x, y)
             factor *= scale[j]
             np.square(factor, out=factor)
             factor += 1.0
-            product *= factor
+            if product is None:
+                product = factor
+            else:
+                product *= factor
+        if product is None:
+            # All entries of two CSR tiles are zero.
+            return np.ones((X.shape[0], Y.shape[0]))
         return np.reciprocal(product, out=product)
 
 
@@ -348,7 +348,10 @@ class Matern(_ScaledKernel):
     def _check_nu(self) -> float:
         if isinstance(self.nu, float) and self.nu == np.inf:
             return np.inf
-        return check_real("nu", self.nu, above=0.0)
+        nu = check_real("nu", self.nu, above=0.0)
+        if nu > _LARGEST_NU:
+            raise ValueError(f"`nu` must be at most {_LARGEST_NU} or infinite, got {nu}. Use Gaussian().")
+        return nu
 
     def _of_difference(self, scaled: np.ndarray) -> np.ndarray:
         return self._of_squared(np.square(scaled, out=scaled))
@@ -386,6 +389,91 @@ class Matern(_ScaledKernel):
             return gaussian(squared)
         squared *= 2.0 * nu
         return matern(nu, squared)
+
+
+class ExponentialPower(_ScaledKernel):
+    r"""The isotropic exponential-power kernel, whose functions are rougher for smaller exponents.
+
+    .. math:: k(x, y) = \exp(-r^p), \qquad r = \sqrt{\textstyle\sum_j (x_j - y_j)^2 / \ell_j^2}
+
+    The frequencies follow an isotropic stable distribution, see `StableLaw`.
+
+    Parameters
+    ----------
+    exponent : float, default=1.0
+        The exponent p, greater than 0 and at most 2. 1 is `Matern` with ``nu=0.5``; 2 is `Gaussian` with a length scale
+        of ``length_scale / sqrt(2)``.
+    length_scale : float or array-like of shape (d,), default=1.0
+        Length scale ell > 0 in the units of the columns: one number for all columns or one per column.
+
+    Notes
+    -----
+    **Error.** As for the Gaussian kernel, times p / 2. Frequencies have tails like ``r^(-p)``. For p below 0.3, some of
+    them exceed the range of float32, and maps refuse float32 rows.
+
+    **Cost.** One matrix product and one power and exponential per entry. Gradients exist for p >= 1.
+
+    **Differs from the source.** Nothing.
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, Eq. 4.18; Schoenberg, Metric spaces and
+    positive definite functions, 1938.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from phimap.kernels import ExponentialPower
+    >>> ExponentialPower(1.5, length_scale=2.0)(np.array([[0.0, 0.0], [0.0, 4.0]])).round(4)
+    array([[1.    , 0.0591],
+           [0.0591, 1.    ]])
+    """
+
+    def __init__(self, exponent: float = 1.0, length_scale: Any = 1.0):
+        self.exponent = exponent
+        self.length_scale = length_scale
+
+    def _law(self, n_features: int, scale: float | np.ndarray) -> SpectralLaw:
+        exponent = self._check_exponent()
+        return GaussianLaw(n_features, 2**0.5 * scale) if exponent == 2 else StableLaw(n_features, scale, exponent)
+
+    def _check_parameters(self, n_features: int) -> None:
+        super()._check_parameters(n_features)
+        self._check_exponent()
+
+    def _check_exponent(self) -> float:
+        exponent = check_real("exponent", self.exponent, above=0.0)
+        if exponent > 2.0:
+            raise ValueError(f"`exponent` must be at most 2, got {exponent}. Use Gaussian for smoother functions.")
+        return exponent
+
+    def _of_difference(self, scaled: np.ndarray) -> np.ndarray:
+        return self._of_squared(np.square(scaled, out=scaled))
+
+    def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
+        return self._of_squared(squared_distances(X, Y, self._inverse_length_scale(X.shape[1])))
+
+    def in_single_precision(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray | None:
+        squared = self._sums_of_differences(X, Y, 2)
+        return None if squared is None else self._of_squared(squared)
+
+    def gradients(self, X: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
+        p = self._check_exponent()
+        if p < 1.0:
+            return None
+
+        def slope(squared: np.ndarray) -> np.ndarray:
+            # At r = 0 the mean of the one-sided slopes is zero.
+            near = squared > 0
+            power = np.power(squared, 0.5 * p - 1, out=np.zeros_like(squared), where=near)
+            return -p * power * self._of_squared(squared)
+
+        return radial_gradients(X, Y, weights, slope, self._inverse_length_scale(X.shape[1]))
+
+    def _of_squared(self, squared: np.ndarray) -> np.ndarray:
+        """Kernel values for squared scaled distances; `squared` is overwritten."""
+        np.power(squared, 0.5 * self._check_exponent(), out=squared)
+        return np.exp(np.negative(squared, out=squared), out=squared)
 
 
 def _times(X: sparse.csr_array, scale: float | np.ndarray) -> sparse.csr_array:

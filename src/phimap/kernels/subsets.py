@@ -55,7 +55,8 @@ class SubsetLaw(SpectralLaw):
         subset_rng, entry_rng = rng.spawn(2)
         subsets = random_subsets(self.n_features, self.order, size, subset_rng)
         if isinstance(self.base, SumLaw):
-            # The parts may have one scale per column, but a law in q dimensions has no columns for these scales.
+            # The parts may have one scale per column, but a law in q dimensions has no columns to which these scales
+            # could belong.
             whole = self.base.unit(self.n_features).sample(entry_rng, size)
             return subsets, np.take_along_axis(whole, subsets, axis=1)
         return subsets, self.part.sample(entry_rng, size)
@@ -79,7 +80,8 @@ def random_subsets(n_features: int, order: int, size: int, rng: np.random.Genera
     ranks = rng.random((size, order)) * np.arange(n_features, n_features - order, -1)
     subsets = np.empty((size, order), dtype=np.intp)
     for place, rank in enumerate(ranks.T.astype(np.intp)):
-        # A rank counts only columns that are not yet taken; each taken column at or below a rank raises it by one.
+        # A rank counts only columns that are not yet taken. Each taken column at or below a rank raises the rank by
+        # one.
         for taken in subsets[:, :place].T:
             rank += rank >= taken
         subsets[:, place] = rank

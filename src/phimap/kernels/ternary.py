@@ -12,7 +12,7 @@ from phimap._validation import check_finite, check_real
 from phimap.kernels.base import Kernel
 from phimap.kernels.geometry import Rows, angles, row_norms
 
-# Number of rows for which probabilities are computed at a time; it keeps temporaries smaller than a tile.
+# Number of rows for which probabilities are computed at a time. It keeps temporaries smaller than a tile.
 _ROWS = 16
 
 

@@ -21,7 +21,7 @@ from phimap._validation import check_choice, check_real
 from phimap.kernels import duals
 from phimap.kernels.arccosine import step_dual
 from phimap.kernels.hermite import hermite_moment, paired_expansions, second_moment, slope_moment
-from phimap.ops import host
+from phimap.ops import host, ops_for
 from phimap.ops.activations import FUNCTIONS, NAMES, leaky_relu
 from phimap.ops.primitives.folded_layers import folded_layers
 from phimap.ops.primitives.power_sums import power_sums
@@ -142,7 +142,7 @@ class WideLayer(ABC):
     def following(
         self, x: np.ndarray, y: np.ndarray, covariance: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Standard deviations and angles of the layer's outputs; `covariance` is their covariance, gain included.
+        """Standard deviations and angles of the layer's outputs, given their `covariance`, which includes the gain.
 
         Near 0 and pi an angle computed from its cosine has an error of about ``eps^(1/2)``. This is acceptable: smooth
         duals depend on the cosine and the squared sine only, which stay accurate.
@@ -191,7 +191,7 @@ class FoldedLayer(WideLayer):
 
     def dual(self, angle: np.ndarray) -> np.ndarray:
         """The normalised dual of unit rows: gain times `covariance`."""
-        return folded_layers(host(), angle, self.fold, 1, False)
+        return folded_layers(ops_for(angle), angle, self.fold, 1, False)
 
     def slope_dual(self, angle: np.ndarray) -> np.ndarray:
         """The normalised dual of the derivative: gain times `slopes`."""
@@ -257,7 +257,7 @@ class ExpandedLayer(WideLayer):
 
 
 def _contiguous(of_x: list[np.ndarray], of_y: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Contiguous copies of both standard deviations, so that results do not depend on the memory layout."""
+    """Return contiguous copies of both standard deviations, so that results do not depend on the memory layout."""
     return np.ascontiguousarray(of_x[0]), np.ascontiguousarray(of_y[0])
 
 

@@ -27,8 +27,8 @@ from phimap.kernels.wide_layers import FoldedLayer
 _DEGREE, _WIDEST, _DEGREE_BEYOND = 256, 64, 16
 # Number of terms of a power series. At cosines below 0.95, later terms are negligible.
 _TERMS = 512
-# Maximum number of columns for which coefficients are integrals; for more columns, they are sums over a power series.
-# With few columns, high powers contribute much to low degrees, so a truncated series is inaccurate. With many columns,
+# Up to this number of columns, coefficients are integrals; with more columns, they are sums over a power series. With
+# few columns, high powers contribute much to low degrees, so a truncated series is inaccurate. With many columns,
 # integrals lose digits.
 _WIDEST_INTEGRAL = 8
 # Number of points n of the quadrature rule. Its error decreases like 1 / n^2, or faster.

@@ -6,7 +6,7 @@ listed before them:
 - ``weights``, ``blocks``, ``rows``: weights of rows, blocks of features, and passes over batches, samples and scaling.
 - ``solver``: the interface of solvers, their problem and their solution.
 - ``targets``: encodings of numbers and labels.
-- ``ridge``, ``losses``: solvers of the squared loss, and of the logistic, squared hinge and Huber losses.
+- ``ridge``, ``losses``: solvers of the squared loss, and of the other losses in passes.
 - ``registry``: the solvers of each loss, and the choice among them.
 - ``search``: the choice of kernel, width and map before the fit. Its trials are fits by ``ridge``.
 - ``corrections``: exact kernel models of the residuals.
@@ -21,12 +21,14 @@ listed before them:
 from phimap.learn.active.design import GreedyDesign
 from phimap.learn.classifier import KernelClassifier
 from phimap.learn.doubly_stochastic.learners import DoublyStochasticClassifier, DoublyStochasticRegressor
+from phimap.learn.doubly_stochastic.pca import DoublyStochasticPCA
 from phimap.learn.regressor import KernelRegressor
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.solver import LinearSolution
 
 __all__ = [
     "DoublyStochasticClassifier",
+    "DoublyStochasticPCA",
     "DoublyStochasticRegressor",
     "GreedyDesign",
     "KernelClassifier",

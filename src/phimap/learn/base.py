@@ -16,9 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from phimap._dask import is_dask, map_rows, typical_rows
 from phimap._progress import Stage
+from phimap._validation import MissingCellsError
 from phimap.config import fixed_budget, stated_budget
 from phimap.kernels import Kernel
 from phimap.learn.collections import fit_collection, fit_parts, score_collection
+from phimap.learn.conformal import Conformal
 from phimap.learn.corrections.corrections import Corrections
 from phimap.learn.deviations import Deviations
 from phimap.learn.fit import FitResult, add_rows, array_batches, fit, new_summary, solve_state, start_state
@@ -30,11 +32,14 @@ from phimap.learn.rows.batches import require_reiterable
 from phimap.learn.rows.checkpoint import CheckpointedRows, CheckpointStore
 from phimap.learn.rows.scaling import Scaling
 from phimap.learn.rows.summary import RowSummary
+from phimap.learn.rows.units import check_groups, groups_that_count
 from phimap.learn.scaled_map import ScaledMap
 from phimap.learn.search.log import SearchLog
 from phimap.learn.settings import Compute, FitSettings
 from phimap.learn.solver import LinearSolution
-from phimap.learn.targets.base import Targets, TargetUnits
+from phimap.learn.targets.base import Targets, TargetsKind, TargetUnits
+from phimap.learn.trees.ensemble import BoostedTrees
+from phimap.ops import single_threaded_blas
 from phimap.random_map import RandomMap
 from phimap.records import equal_records
 from phimap.tables import TableEncoder
@@ -71,6 +76,8 @@ class KernelModel(BaseEstimator):
     effort: str = "normal"
     time_limit: float | None = None
     corrections: str | None = "auto"
+    trees: str | None = "auto"
+    validation: str = "random"
     standardize: str | bool | None = "auto"
     encode: str | TableEncoder | None = "auto"
     solver: str = "auto"
@@ -78,11 +85,11 @@ class KernelModel(BaseEstimator):
     memory: int | str | None = None
     n_jobs: int | None = None
     random_state: Any = None
-    verbose: bool = False
+    verbose: bool | int = False
 
     # Training --------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit on rows in memory, or on a Dask collection, whose rows stay on their workers.
 
         Parameters
@@ -93,6 +100,11 @@ class KernelModel(BaseEstimator):
         sample_weight : array-like of shape (n_samples,), optional
             A row of weight w counts like w equal rows. A row of weight 0 is ignored, including its class. In the choice
             of alpha, a row is held out with its whole weight.
+        groups : array-like of shape (n_samples,), optional
+            Group of each row, such as the person or the machine that it belongs to. Every choice of the fit (search,
+            alpha, corrections, calibration, conformal scores) holds out the rows of a group together, so that it is
+            made for rows of new groups. With ``validation="last"``, groups are moments in time: numbers, dates or
+            texts in their order, the largest of which are held out. Not for Dask collections.
 
         Returns
         -------
@@ -101,8 +113,8 @@ class KernelModel(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range, there are fewer than two rows, the data are not finite, or weights are
-            negative or all zero.
+            If a parameter is out of range, there are fewer than two rows or groups, the data are not finite, or weights
+            are negative or all zero.
         MemoryError
             If the memory of the solver exceeds the byte budget.
 
@@ -127,10 +139,12 @@ class KernelModel(BaseEstimator):
         """
         with self._settings() as settings:
             if is_dask(X):
+                _refuse_units(groups, settings)
                 return self._keep(fit_collection(X, y, sample_weight, self._kind, settings))
             inputs, targets, rows = training_rows(X, y, sample_weight, self._kind)
+            groups = groups_that_count(groups, sample_weight, rows[0].shape[0])
             batches = array_batches(rows, targets, settings, settings.width_for(inputs.width), complete=True)
-            return self._keep(fit(batches, inputs, targets, settings))
+            return self._keep(fit(batches, inputs, targets, settings, groups=groups))
 
     def fit_batches(
         self,
@@ -140,6 +154,7 @@ class KernelModel(BaseEstimator):
         checkpoint: CheckpointStore | None = None,
         summary: RowSummary | None = None,
         feature_names: Iterable[str] | None = None,
+        groups: Any = None,
     ) -> Self:
         """Fit on a stream of batches, in two passes: one for scales and classes, one for the sums.
 
@@ -160,6 +175,9 @@ class KernelModel(BaseEstimator):
             Summary started by `new_summary` and updated with all rows; it replaces the first pass.
         feature_names : iterable of str, optional
             Names of the columns of arrays.
+        groups : array-like of shape (n_samples,), optional
+            Group of each row of the stream, as in `fit`; no row may have weight 0. Rows are then summarised once more,
+            and `summary` is not used. With ``validation="last"`` and without groups, the rows are counted first.
 
         Returns
         -------
@@ -182,13 +200,21 @@ class KernelModel(BaseEstimator):
             self._check_repeatable()
         with session, self._settings(checkpoint) as settings:
             inputs, targets, rows = training_batches(batches, self._kind, encoder, feature_names)
+            groups = None if groups is None else check_groups(groups, len(groups))
             if checkpoint is None:
-                return self._keep(fit(rows, inputs, targets, settings, summary=summary))
+                try:
+                    return self._keep(fit(rows, inputs, targets, settings, summary=summary, groups=groups))
+                except MissingCellsError:
+                    if self.encode is None or inputs.encoder is not None or summary is not None:
+                        raise
+                # A batch after the first has a missing cell, so the arrays are encoded.
+                inputs, targets, rows = training_batches(batches, self._kind, missing=True)
+                return self._keep(fit(rows, inputs, targets, settings, groups=groups))
             params = self.get_params(deep=False).items()
             checkpoint.agree("parameters", {f"`{name}`": value for name, value in params if name not in _CHANGE_NO_BIT})
             rows = CheckpointedRows(rows, checkpoint)
             prepared = partial(_check_same_map, checkpoint)
-            result = fit(rows, inputs, targets, settings, summary=summary, prepared=prepared)
+            result = fit(rows, inputs, targets, settings, summary=summary, groups=groups, prepared=prepared)
             rows.check_rest()
         return self._keep(result)
 
@@ -219,6 +245,7 @@ class KernelModel(BaseEstimator):
         self : object
         """
         with self._settings() as settings:
+            _refuse_units(None, settings)
             return self._keep(fit_parts(parts, first_rows, read, encoder, self._kind, settings, feature_names))
 
     def new_summary(self, labels: bool | None = None) -> RowSummary:
@@ -273,10 +300,15 @@ class KernelModel(BaseEstimator):
 
     def _add_rows(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """Add rows to the training data, as `partial_fit` does; `classes` are labels that may occur in later rows."""
-        if self.solver == "cg" or self.loss != "squared":
+        if self.solver == "cg" or self.loss not in ("auto", "squared"):
             raise ValueError(
                 f"rows cannot be added with solver={self.solver!r} and the {self.loss} loss, which keep no sums over "
                 "rows. Call fit or fit_batches with all rows, or use the squared loss and solver='cholesky'."
+            )
+        if self.validation != "random" or (hasattr(self, "_fitted") and self._fitted.has_units):
+            raise ValueError(
+                f"rows cannot be added with validation={self.validation!r} or after a fit with groups, which hold out "
+                "rows by their place among all rows. Call fit with all rows."
             )
         if not hasattr(self, "_fitted"):
             with self._settings() as settings:
@@ -310,13 +342,20 @@ class KernelModel(BaseEstimator):
     def _with_more_rows(self) -> Self:
         """Drop the solution after rows were added to the state, so that it is computed again when next needed."""
         n_rows = self._state.sums.n_rows
-        self._fitted = replace(self._fitted, n_samples_seen=n_rows, solution=None, corrections=None, calibration=None)
+        self._fitted = replace(
+            self._fitted, n_samples_seen=n_rows, solution=None, corrections=None, trees=None, calibration=None
+        )
         vars(self).pop("_deviations", None)
         return self
 
     @property
     def _kind(self) -> LearnerKind:
-        return LearnerKind(type(self).__name__, self._targets_type, self.encode)
+        return LearnerKind(type(self).__name__, self._targets_kind, self.encode)
+
+    @property
+    def _targets_kind(self) -> TargetsKind:
+        """The factory of targets: it makes a `Targets` object from the targets of the first rows."""
+        return self._targets_type
 
     @contextmanager
     def _settings(
@@ -331,8 +370,8 @@ class KernelModel(BaseEstimator):
         A checkpoint stores the budget of its fit. `seed` is the seed of a fit to which rows are added.
         """
         stated = stated_budget(self.memory) if checkpoint is None else checkpoint.budget(self.memory)
-        with fixed_budget() as memory:
-            compute = Compute(self.device, self.n_jobs, memory)
+        with fixed_budget():
+            compute = Compute(self.device, self.n_jobs)
             settings = FitSettings.of(self.get_params(deep=False), self._losses, stated, compute, seed)
             if warn and seed is None:
                 settings.warn_of_ignored()
@@ -360,6 +399,11 @@ class KernelModel(BaseEstimator):
                     "passes. Save with save(model, path, statistics=True), or use solver='cholesky'."
                 )
         own, other = self._fitted, model._fitted
+        if own.has_units or other.has_units:
+            raise ValueError(
+                f"`{name}` and this model must be fitted without groups and with validation='random' to be merged: "
+                "rows are held out by their place among all rows. Call fit with all rows."
+            )
         same = all(
             equal_records(one, two)
             for one, two in (
@@ -409,6 +453,32 @@ class KernelModel(BaseEstimator):
         """
         return self._apply(Fitted.predictions, X)
 
+    def compile(self) -> Self:
+        """Compile all loops that predictions of this model need, so that the first one is as fast as later ones.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+
+        Notes
+        -----
+        A row is predicted in float64 and in float32. This compiles loops, or reads them from the cache, and prepares
+        the coefficients. A model with an encoder also encodes a row of missing cells. No fitted number changes.
+        `pm.load` calls this method for models on the CPU. It must be called by hand for models that joblib loaded, and
+        for models on another device.
+
+        **Cost.** Seconds if no loop is cached for this machine (``phimap info --compile`` caches all loops), else less
+        than a second.
+        """
+        fitted = self._solved()
+        encoder = fitted.inputs.encoder
+        _outputs(Fitted.warm, self.device, self.n_jobs, {}, fitted, None if encoder is None else encoder.missing_row())
+        return self
+
     def _apply(self, method: Callable[..., np.ndarray], X: Any, **named: Any) -> Any:
         """Return ``method(fitted, X, compute)`` of the solved model; the result is lazy if `X` is a Dask collection."""
         fitted = self._solved()
@@ -432,6 +502,7 @@ class KernelModel(BaseEstimator):
 
     # Fitted attributes -----------------------------------------------------------------------------------------
 
+    loss_: ClassVar[str | None] = of_fitted("loss", "Loss of the fitted model; None for files of earlier versions.")
     n_features_in_: ClassVar[int] = of_fitted("inputs.n_features", "Columns of the rows in `fit`.")
     image_shape_: ClassVar[tuple[int, int, int] | None] = of_fitted("inputs.image_shape", "Shape of images in `fit`.")
     encoder_: ClassVar[TableEncoder | None] = of_fitted("inputs.encoder", "Encoder of data frames; None for numbers.")
@@ -442,7 +513,11 @@ class KernelModel(BaseEstimator):
     metric_: ClassVar[np.ndarray] = of_fitted("map.metric", "Metric (d,) or (d, d) of the standardised columns.")
     search_: ClassVar[SearchLog | None] = of_fitted("search", "Trials of the search; None without a choice.")
     corrections_: ClassVar[Corrections | None] = of_fitted("corrections", "Corrections of the linear model, or None.")
+    trees_: ClassVar[BoostedTrees | None] = of_fitted("trees", "Trees averaged with the kernel model, or None.")
 
+    conformal_: ClassVar[Conformal | None] = of_fitted(
+        "conformal", "Scores of rows that took part in no choice, for intervals and sets; or None."
+    )
     kernel_: ClassVar[Kernel] = of_fitted("map.kernel", "The exact kernel that the features estimate.")
     feature_names_in_: ClassVar[np.ndarray] = of_fitted("inputs.given_names", "Names of the columns, if they have any.")
     relevances_: ClassVar[np.ndarray] = of_fitted(
@@ -451,12 +526,15 @@ class KernelModel(BaseEstimator):
 
     @property
     def solver_(self) -> RidgeSolver:
-        """Sums over the training rows, or in dual form the features of the rows; absent after a solver in passes."""
+        """Sums over the training rows, or the features of the rows in dual form.
+
+        Absent after a solver that makes passes.
+        """
         return self._state.sums
 
     @property
     def statistics_(self) -> RidgeStatistics | None:
-        """Sums over all rows seen; None in dual form, and after a solver in passes."""
+        """Sums over all rows seen; None in dual form, and after a solver that makes passes."""
         return self._state.sums.statistics if hasattr(self, "_state") else None
 
     @property
@@ -476,8 +554,12 @@ class KernelModel(BaseEstimator):
         return coef[:, 0] if coef.shape[1] == 1 else coef.T
 
     @property
-    def intercept_(self) -> Any:
-        """Intercept, a float or (t,) for several targets."""
+    def constant_(self) -> Any:
+        """Constant of the linear model, a float or (t,) for several targets.
+
+        The name is not `intercept_`, because tools such as ``shap.Explainer`` assume that a model with `coef_` and
+        `intercept_` is linear in the columns.
+        """
         intercept = self._solved().solved.intercept
         return float(intercept[0]) if intercept.shape[0] == 1 else intercept
 
@@ -489,11 +571,12 @@ class KernelModel(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.encode is not None
         return tags
 
     def __getstate__(self) -> Any:
-        # The factor for standard deviations is not stored: it is as large as the sums, from which it is computed again
-        # in seconds.
+        # The factor for standard deviations is not stored. It takes as much memory as the sums, and can be computed
+        # from them in seconds.
         state: Any = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_deviations"}
 
@@ -508,11 +591,24 @@ class KernelModel(BaseEstimator):
 
 
 def _outputs(
-    method: Callable[..., np.ndarray], device: str, n_jobs: int | None, named: dict[str, Any], fitted: Fitted, X: Any
-) -> np.ndarray:
-    """Return ``method(fitted, X, compute)``, computed within the byte budget of this process."""
-    with fixed_budget() as memory:
-        return method(fitted, X, Compute(device, n_jobs, memory), **named)
+    method: Callable[..., Any], device: str, n_jobs: int | None, named: dict[str, Any], fitted: Fitted, X: Any
+) -> Any:
+    """Return ``method(fitted, X, compute)``, computed within the byte budget of this process, with one thread of BLAS.
+
+    The byte budget and the thread limit are set once, for all steps of the prediction.
+    """
+    with fixed_budget(), single_threaded_blas():
+        return method(fitted, X, Compute(device, n_jobs), **named)
+
+
+def _refuse_units(groups: Any, settings: FitSettings) -> None:
+    """Raise an error if rows that other machines hold would have to be held out by groups or in time."""
+    if groups is not None or settings.last:
+        given = "`groups`" if groups is not None else "`validation`='last'"
+        raise ValueError(
+            f"{given} needs the rows in one process, got rows on the workers of a cluster. Compute the collection, or "
+            "use fit_batches."
+        )
 
 
 def _check_same_map(checkpoint: CheckpointStore, mapped: ScaledMap) -> None:

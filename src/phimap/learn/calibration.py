@@ -13,8 +13,8 @@ from phimap.learn.targets.base import Targets
 from phimap.ops import single_threaded_blas
 from phimap.records import Record, of_number
 
-# Mean and standard deviation of the Gaussian prior of the logarithms of power and width: their mean over nine tables,
-# and about twice their spread. The prior keeps probabilities finite if there are few rows, or if the classes are
+# Gaussian prior of the logarithms of power and width. Its mean is their mean over nine tables, and its standard
+# deviation about twice their spread. The prior keeps probabilities finite if there are few rows, or if the classes are
 # separated without error.
 _CENTRE = np.array([1.2, -2.0])
 _SPREAD = 1.0
@@ -33,6 +33,9 @@ class Calibration(Record):
     low : float
         Encoded target of the wrong class, -1 or 0; the right class has 1.
     power, width : float
+    log_loss : float
+        Mean negative log-likelihood of the rows from which power and width were computed; infinite in files of earlier
+        versions.
 
     Notes
     -----
@@ -64,6 +67,7 @@ class Calibration(Record):
     low: float = field(metadata=of_number(least=-1, most=0))
     power: float = field(metadata=of_number(above=0))
     width: float = field(metadata=of_number(above=0))
+    log_loss: float = field(default=np.inf, metadata=of_number(least=0, finite=False))
 
     @classmethod
     def of(cls, held_out: HeldOutScores) -> Calibration:
@@ -82,7 +86,8 @@ class Calibration(Record):
                 bounds=np.stack([_CENTRE - _FARTHEST, _CENTRE + _FARTHEST], axis=1),
                 options={"ftol": 1e-12, "gtol": 1e-8},
             ).x
-        return cls(low, *(float(value) for value in np.exp(found)))
+        power, width = (float(value) for value in np.exp(found))
+        return cls(low, power, width, _mean_log_loss(found, shares, labels, weights))
 
     def log_probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Return log-probabilities (n, n_classes) for scores (n, 1) or (n, n_classes), in the dtype of the scores."""
@@ -104,6 +109,13 @@ def _shares(scores: np.ndarray, low: float) -> np.ndarray:
 
 def _log_softplus(x: np.ndarray) -> np.ndarray:
     return np.where(x < _LINEAR, x, np.log(np.logaddexp(0, np.maximum(x, _LINEAR))))
+
+
+def _mean_log_loss(point: np.ndarray, shares: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
+    """Return the mean negative log-likelihood at `point`."""
+    power, width = np.exp(point)
+    logarithms = log_softmax(power * _log_softplus(shares / width), axis=1)
+    return -float(weights @ logarithms[np.arange(len(labels)), labels]) / len(labels)
 
 
 def _objective(

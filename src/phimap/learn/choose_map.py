@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
 from phimap.features.defaults import with_image_shape
 from phimap.learn.inputs import InputEncoding
+from phimap.learn.rows.column_forms import Ranks, Squash
 from phimap.learn.rows.samples import CAPACITY
-from phimap.learn.rows.scaling import Scaling, Squash
+from phimap.learn.rows.scaling import Scaling
 from phimap.learn.rows.summary import RowSummary
+from phimap.learn.rows.validation import HeldOutKeys
 from phimap.learn.scaled_map import ScaledMap, scaled
 from phimap.learn.search.kernel import map_of_family, median_kernel
 from phimap.learn.search.log import SearchLog, TrialLog
-from phimap.learn.search.metric import metric_of
+from phimap.learn.search.losses import losses_tried
+from phimap.learn.search.metric import metric_of, with_all_columns
 from phimap.learn.search.mixture import fitted_mixture
 from phimap.learn.search.sample import SearchSample
+from phimap.learn.search.screening import screened
 from phimap.learn.search.search import SearchResult, is_open, search
 from phimap.learn.search.width import choose_width
 from phimap.learn.settings import FitSettings
@@ -28,6 +32,8 @@ from phimap.random_map import RandomMap
 #: Number of rows from which the length scale is estimated. The half a million distances between them give the median
 #: distance to a fraction of a percent, which is accurate enough.
 LENGTH_SCALE_ROWS = 1000
+# Largest number of columns for which other forms of the columns are tried.
+_MOST_COLUMNS = 500
 
 
 def choose_map(
@@ -62,7 +68,7 @@ def choose_map(
     assert summary.moments is not None
     source = _SearchSource(summary, inputs, targets, settings)
     n_rows = summary.n_rows if complete else None
-    first_rows, _, weights = summary.sample.first(LENGTH_SCALE_ROWS)
+    first_rows, _, weights = summary.random_sample.first(LENGTH_SCALE_ROWS)
     # Products outside of tasks use one thread, so that the number of threads does not affect the choice.
     seed = int(settings.stream("search").integers(2**31))
     with single_threaded_blas():
@@ -70,12 +76,16 @@ def choose_map(
         found, scaling = _choose_kernel(source, scaling, scaled(scaling, first_rows), weights, seed, log)
         metric, scaling = metric_of(found.root, inputs.width), scaling.rooted(found.root)
         feature_map = settings.kernel.kernel
+        trials = found.log
         if not isinstance(feature_map, RandomMap):
-            width = settings.most_width
-            if settings.n_components == "auto":
-                width = choose_width(
-                    found, source.sample(scaling), n_rows, width, seed=seed, effort=settings.effort, log=log
-                )
+            width, chooses_width, effort = settings.most_width, settings.n_components == "auto", settings.effort
+            chooses_loss = settings.loss == "auto" and trials is not None and not log.is_over()
+            rows = source.sample(scaling) if chooses_width or chooses_loss else None
+            if rows is not None and chooses_width:
+                width = choose_width(found, rows, n_rows, width, seed=seed, effort=effort, log=log)
+            if rows is not None and trials is not None and chooses_loss and not log.is_over():
+                tried = losses_tried(found, rows, effort, seed, settings.n_jobs, log)
+                trials = replace(trials, losses=tuple(tried), log_losses=np.array(list(tried.values())))
             feature_map = map_of_family(
                 found.family,
                 found.kernel,
@@ -86,10 +96,11 @@ def choose_map(
             )
     columns = summary.columns.settled(summary.moments, scaled(scaling, first_rows))
     # Validation rows must not be landmarks: the features are exact at landmarks.
-    sample = summary.map_sample.skipping(CAPACITY, max(feature_map.fit_rows(), LENGTH_SCALE_ROWS))
+    n_wanted, conformal = max(feature_map.fit_rows(), LENGTH_SCALE_ROWS), source.held_out.conformal
+    sample = summary.map_sample.skipping(CAPACITY, n_wanted, without=conformal)
     encoded = targets.encode(sample.y) if feature_map.wants_targets else None
     fitted = with_image_shape(feature_map, inputs.image_shape).fit(scaled(scaling, sample.X), encoded)
-    return ScaledMap(scaling, fitted, metric, columns), found.log
+    return ScaledMap(scaling, fitted, metric, columns), trials
 
 
 @dataclass(frozen=True)
@@ -101,20 +112,33 @@ class _SearchSource:
     targets: Targets
     settings: FitSettings
 
+    @property
+    def held_out(self) -> HeldOutKeys:
+        """Keys of the rows that are held out; the search leaves out the conformal rows."""
+        return HeldOutKeys.of_sample(self.summary.sample, self.summary.n_rows, by_class=self.targets.has_labels)
+
     def sample(self, scaling: Scaling) -> SearchSample:
         """Return the sample of the search, scaled by `scaling`."""
-        X, y, weights = self.summary.map_sample.first(self.settings.effort.n_rows[-1])
+        by_class, rows, units = self.targets.has_labels, self.summary.map_sample, self.summary.sample.units
+        chosen = rows.others(self.settings.effort.n_rows[-1], self.held_out.conformal, by_class=by_class)
+        X, y, weights = rows.rows(chosen)
         Y, counted = self.targets.encode(y), self.targets.weights(y, weights)
         counted = np.ones(len(Y)) if counted is None else counted
         encoder = self.inputs.encoder
         Y = self.targets.for_search(Y, counted)
-        return SearchSample(scaled(scaling, X), Y, counted, None if encoder is None else encoder.parts_)
+        parts, labels = None if encoder is None else encoder.parts_, y if by_class else None
+        found = SearchSample(scaled(scaling, X), Y, counted, parts, labels)
+        if units is None:
+            return found
+        return replace(found, places=units.places_of(rows.keys[chosen]), in_time=units.in_time)
 
 
 def _choose_kernel(
     source: _SearchSource, scaling: Scaling, rows: np.ndarray, weights: np.ndarray | None, seed: int, log: TrialLog
 ) -> tuple[SearchResult, Scaling]:
-    """Choose the kernel and the scaling, which may squash heavy tails; the metric is not yet part of the scaling.
+    """Choose the kernel and the scaling.
+
+    The scaling may squash columns or replace them by ranks; the metric is added later.
 
     If the search has nothing to choose, the median distance of scaled `rows` (r, d), with `weights` (r,), is the length
     scale.
@@ -128,22 +152,29 @@ def _choose_kernel(
         return fitted_mixture(sample, settings.effort, seed=seed, n_jobs=settings.n_jobs, log=log), scaling
     if not is_open(families):
         return SearchResult(median_kernel(families[0], rows, weights), families[0], None, None), scaling
-    scalings = [scaling, *_squashed(source)]
-    found = search(
-        families,
-        [source.sample(one) for one in scalings],
-        settings.effort,
-        seed=seed,
-        n_jobs=settings.n_jobs,
-        log=log,
-    )
-    return found, scalings[found.scaling]
+    scalings = [scaling, *_other_forms(source)]
+    samples = [source.sample(one) for one in scalings]
+    screens = settings.searches_kernel and spec.metric == "auto" and not is_sparse and inputs.image_shape is None
+    if (columns := screened(samples[0]) if screens else None) is not None:
+        few = spec.metrics(columns.size, sparse=False, image=False)
+        families = spec.families(few, rows.shape[1], sparse=False)
+        samples = [replace(one, learns_metric=bool(metrics)) for one in samples]
+        samples += [one.of_columns(columns) for one in samples]
+    found = search(families, samples, settings.effort, seed=seed, n_jobs=settings.n_jobs, log=log)
+    form = found.scaling % len(scalings)
+    if columns is not None and found.scaling >= len(scalings):
+        found = replace(found, root=with_all_columns(found.root, columns, rows.shape[1]))
+    return replace(found, scaling=form), scalings[form]
 
 
-def _squashed(source: _SearchSource) -> list[Scaling]:
-    """Return the scaling that squashes heavy tails, if the search may choose it and a column has heavy tails."""
+def _other_forms(source: _SearchSource) -> list[Scaling]:
+    """Return scalings that squash heavy tails, and that replace columns by ranks, where the search may choose them."""
     settings, X = source.settings, source.summary.map_sample.X
     if settings.standardize != "auto" or not settings.searches_kernel or sparse.issparse(X):
         return []
-    squash = Squash.of_sample(X, None if source.inputs.encoder is None else source.inputs.encoder.amounts_)
-    return [] if squash is None else [Scaling.squashed(squash, X)]
+    if source.inputs.image_shape is not None or X.shape[1] > _MOST_COLUMNS:
+        return []
+    amounts = None if source.inputs.encoder is None else source.inputs.encoder.amounts_
+    squash = Squash.of_sample(X, amounts)
+    forms = [form for form in (squash, Ranks.of_sample(X, amounts)) if form is not None]
+    return [Scaling.of_form(form, X) for form in forms]

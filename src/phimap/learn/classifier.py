@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin
 from phimap._dask import is_dask
 from phimap.learn.base import KernelModel
 from phimap.learn.calibration import Calibration
+from phimap.learn.conformal import check_coverage
 from phimap.learn.fitted import Fitted, of_fitted
 from phimap.learn.registry import LOSSES
 from phimap.learn.targets.classes import Classes
@@ -25,11 +26,13 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     Parameters
     ----------
-    kernel, n_components, length_scale, metric, effort, time_limit, corrections, standardize, encode, device, memory, \
-n_jobs, random_state, verbose : optional
+    kernel, n_components, length_scale, metric, effort, time_limit, corrections, trees, validation, standardize, \
+encode, device, memory, n_jobs, random_state, verbose : optional
         As in `KernelRegressor`, with the same defaults.
-    loss : {"squared", "logistic", "squared_hinge"}, default="squared"
-        ``"squared"`` is ridge regression, ``"logistic"`` the negative binomial or multinomial log-likelihood, and
+    loss : {"auto", "squared", "logistic", "squared_hinge"}, default="auto"
+        ``"auto"`` takes the loss whose probabilities have the least held-out log loss if `fit` also searches the kernel
+        (``kernel="auto"``), else the squared loss; rows can be added with `partial_fit` to models with the squared
+        loss. ``"squared"`` is ridge regression, ``"logistic"`` the negative binomial or multinomial log-likelihood, and
         ``"squared_hinge"`` the loss of a support vector machine, for each class against the others. Models with any of
         these losses give probabilities.
     alpha : float or "auto", default="auto"
@@ -50,8 +53,8 @@ n_jobs, random_state, verbose : optional
         Labels, sorted.
     calibration_ : Calibration or None
         Map from scores to probabilities; None with the logistic loss, and if no rows were held out.
-    feature_map_, kernel_, metric_, relevances_, search_, alpha_, coef_, intercept_, solution_, scaling_, encoder_, \
-solver_, statistics_, n_features_in_, n_samples_seen_
+    loss_, feature_map_, kernel_, metric_, relevances_, search_, alpha_, coef_, constant_, solution_, trees_, \
+scaling_, encoder_, solver_, statistics_, n_features_in_, n_samples_seen_
         As in `KernelRegressor`.
 
     Notes
@@ -84,8 +87,9 @@ solver_, statistics_, n_features_in_, n_samples_seen_
     """
 
     _targets_type = Classes
-    _losses = LOSSES
+    _losses = ("auto", *LOSSES)
 
+    loss: str = "auto"
     class_weight: dict[Any, float] | str | None = None
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -94,7 +98,8 @@ solver_, statistics_, n_features_in_, n_samples_seen_
         Parameters
         ----------
         X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
-            The first call fixes the scaling, the length scale and the feature map, so its rows should be typical.
+            The first call fixes the scaling, the kernel and the feature map, so its rows should be typical. A model of
+            rows that come in parts errs more than a fit to all of them, which `fit_batches` is.
         y : array-like of shape (n_samples,)
         classes : array-like, optional
             All labels that will occur; required in the first call unless its rows contain all of them.
@@ -192,6 +197,40 @@ solver_, statistics_, n_features_in_, n_samples_seen_
             earlier version, or because the byte budget had no room for a sample of validation rows.
         """
         return self._apply(Fitted.probabilities, X, loss=self.loss)
+
+    def predict_set(self, X: Any, coverage: float = 0.9) -> Any:
+        """Sets of classes that hold the right class with a given probability.
+
+        Parameters
+        ----------
+        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            Share of new rows whose class is in their set, between 0 and 1.
+
+        Returns
+        -------
+        ndarray of bool, or Dask array if `X` is one, of shape (n_samples, n_classes)
+            Whether a class is in the set of the row, in the order of `classes_`. No set is empty.
+
+        Raises
+        ------
+        ValueError
+            As `predict_proba`, and as `KernelRegressor.predict_interval`.
+
+        Notes
+        -----
+        A class is in the set if the cumulated probability of all more probable classes is at most a threshold: the
+        quantile of this sum for the right classes of the conformal rows, see `KernelRegressor.predict_interval`. So
+        classes are taken in the order of their probabilities until their sum exceeds the threshold. These are the sets
+        of the source without randomisation. The most probable class is always in the set, so the coverage is at least
+        the accuracy of the model. The coverage is marginal, over all rows and classes. Rows count with the weights of
+        the fit, those of `class_weight` among them.
+
+        References
+        ----------
+        Romano, Sesia, Candes (2020), *Classification with valid and adaptive coverage*, Section 2.
+        """
+        return self._apply(Fitted.class_sets, X, coverage=check_coverage(coverage), loss=self.loss)
 
     classes_: ClassVar[np.ndarray] = of_fitted("targets.known", "Labels (n_classes,), sorted.")
     calibration_: ClassVar[Calibration | None] = of_fitted(

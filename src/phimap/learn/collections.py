@@ -23,7 +23,10 @@ from phimap.tables.frames import is_numbers
 
 
 class PredictionScore(Accumulator):
-    """The score of a model: R2 of a regressor, averaged over targets, or the share of rows with the correct label.
+    """The score of a model: R2 or D2 of a regressor, averaged over targets, or the share of correct labels.
+
+    R2 and the share of correct labels need only sums over the rows. D2 needs a constant that is fitted to all targets,
+    so the targets and predictions are collected in this process.
 
     Parameters
     ----------
@@ -37,16 +40,23 @@ class PredictionScore(Accumulator):
         Moments of the targets; for a classifier, moments of the correct predictions, each of which counts 1.
     sums : ndarray of shape (t,) or float
         Weighted sums of squared errors, or total weight of the correctly predicted rows.
+    gathered : tuple of (targets, predictions, weights)
+        The batches of rows, for D2; else empty.
     """
 
-    _parts = ("moments", "sums")
+    _parts = ("moments", "sums", "gathered")
 
     def __init__(self, fitted: Fitted, predict: Callable[[Fitted, Any], np.ndarray]):
         self._fitted, self._predict = fitted, predict
         self.moments, self.sums = ColumnMoments.empty(), np.float64(0)
+        self.gathered: tuple[tuple[np.ndarray, ...], ...] = ()
 
     def update(self, rows: Any, targets: np.ndarray, weights: np.ndarray | None) -> None:
         predicted = self._predict(self._fitted, rows)
+        if not self._fitted.targets.scored_by_sums:
+            self.moments.update(targets.reshape(len(targets), -1), weights)
+            self.gathered += ((targets, predicted, np.ones(len(targets)) if weights is None else weights),)
+            return
         if self._fitted.targets.has_labels:
             values = (predicted == targets).astype(np.float64)
             self.moments.update(values[:, None], weights)
@@ -57,6 +67,7 @@ class PredictionScore(Accumulator):
         self.sums = self.sums + (values.sum(axis=0) if weights is None else weights @ values)
 
     def merge(self, later: PredictionScore) -> None:
+        self.gathered += later.gathered
         self.moments.merge(later.moments)
         self.sums = self.sums + later.sums
 
@@ -67,6 +78,8 @@ class PredictionScore(Accumulator):
             raise ValueError("Found array with 0 sample(s), while a score needs at least 1. Give rows.")
         if self._fitted.targets.has_labels:
             return float(self.sums / self.moments.n)
+        if self.gathered:
+            return self._fitted.targets.score(*map(np.concatenate, zip(*self.gathered, strict=True)))  # pyright: ignore
         spread = self.moments.squared_deviations
         constant = np.where(self.sums > 0, 0.0, 1.0)
         return float(np.where(spread > 0, 1 - self.sums / np.where(spread > 0, spread, 1.0), constant).mean())
@@ -94,7 +107,7 @@ class BlockReader:
     def __call__(self, first_row: int, X: Any, y: Any, weights: Any = None) -> Iterator[Batch]:
         inputs = self.checks.inputs
         for rows, targets, counted in self._checked(first_row, X, y, weights):
-            if inputs is not None and inputs.encoder is not None and inputs.takes_frame(rows):
+            if inputs is not None and inputs.encoder is not None and inputs.takes_cells(rows):
                 rows = inputs.encoder.transform_training(rows, first_row)
             yield from ArrayBatches(rows, targets, counted, self.rows or rows.shape[0])
 
@@ -128,7 +141,7 @@ def fit_collection(X: Any, y: Any, sample_weight: Any, kind: LearnerKind, settin
         labels=kind.targets.has_labels,
         numbers=lambda rows: complete and is_numbers(rows),
     )
-    targets = kind.targets.of_first(np.zeros((1, *_shape(y)[1:])), 1)
+    targets = kind.targets.of_first(np.ones((1, *_shape(y)[1:])), 1)
     if encoder is None:
         inputs, rows = InputEncoding.of_numbers(typical, kind.name)
         itemsize = rows.dtype.itemsize
@@ -206,7 +219,10 @@ def _parts(X: Any, y: Any, sample_weight: Any) -> list[Part]:
 
 
 def _looks(kind: LearnerKind, X: Any) -> bool:
-    """Whether cells of `X` must be read to decide if it is encoded: a frame of numbers with possibly missing cells."""
+    """Return whether cells of `X` must be read to decide if `X` needs an encoder.
+
+    This is so for a frame of numbers in which cells may be missing.
+    """
     if not is_dask_frame(X) or kind.encode is None or isinstance(kind.encode, TableEncoder):
         return False
     return is_numbers(X._meta_nonempty) and any(getattr(dtype, "kind", "O") == "f" for dtype in X.dtypes)

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from phimap._progress import Stages
-from phimap.config import thread_count
-from phimap.learn.blocks.blocks import FeatureRows
+from phimap.config import memory_budget, thread_count
 from phimap.learn.calibration import calibration_of
 from phimap.learn.corrections.fit import corrections_memory, learn_corrections
 from phimap.learn.corrections.residuals import Outputs, Residuals
 from phimap.learn.fitted import Fitted, TrainingState
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.rows.batches import Batch
-from phimap.learn.rows.validation import n_held_out
+from phimap.learn.rows.validation import ValidationRows
 from phimap.learn.search.metric import inverse_root
 from phimap.learn.settings import FitSettings
 from phimap.learn.solver import HeldOutScores
@@ -27,8 +26,14 @@ from phimap.learn.solver import HeldOutScores
 _LEAST_ROWS = 8000
 
 
-def correct(fitted: Fitted, state: TrainingState, rows: Any, settings: FitSettings, stages: Stages) -> Fitted:
+def correct(
+    fitted: Fitted, state: TrainingState, rows: Any, validation: ValidationRows, settings: FitSettings, stages: Stages
+) -> tuple[Fitted, Residuals | None]:
     """Return the model with corrections of its residuals if they lower the validation error, else the model itself.
+
+    The second result has the residuals from which corrections were learned; None without corrections. If units are held
+    out, the validation rows are whole units. So the corrections are judged by rows that have no neighbours of their own
+    unit among the training rows.
 
     Parameters
     ----------
@@ -37,55 +42,55 @@ def correct(fitted: Fitted, state: TrainingState, rows: Any, settings: FitSettin
     state : TrainingState
     rows : iterable of (X, y, weights), or RowSource
         All training rows. No corrections are tried for a `RowSource` that is not iterable (rows on other machines).
+    validation : ValidationRows
     settings : FitSettings
     stages : Stages
     """
     mapped, targets, n_jobs = fitted.map, fitted.targets, settings.n_jobs
     n_rows = state.sums.n_rows
-    if not isinstance(rows, Iterable) or not _serve(fitted, state, settings):
-        return fitted
-    validation = state.sample.first(n_held_out(n_rows))
-    keys = np.sort(state.sample.keys)[: len(validation.y)]
-    Y, counted = targets.encode(validation.y), targets.weights(validation.y, validation.weights)
+    if state.sums.statistics is None or not may_correct(fitted, rows, n_rows, settings):
+        return fitted, None
+    keys = validation.held_out_keys.validation
     with stages.stage("corrections", n_rows, "rows") as advance:
         solution = targets.in_units(fitted.solved)
-        held_out = FeatureRows(mapped.features(settings.compute)(validation.X), Y, counted)
+        held_out, _ = validation.rows_with(keys)
         without = state.sums.without(held_out, solution.alpha, n_jobs)
         if without is None:
-            return fitted
-        outputs = Outputs((solution, without), mapped.record, n_jobs)
+            return fitted, None
+        outputs = Outputs(mapped.record, n_jobs)
 
         def errors_of(batch: Batch) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
             X, y, weights = batch
             scaled, encoded = mapped.on_host(X), targets.encode(y)
-            outputs_of_all, outputs_without = outputs(scaled)
+            outputs_of_all, outputs_without = outputs.of_solutions(scaled, (solution, without))
             advance(len(scaled))
             return scaled, encoded - outputs_of_all, encoded - outputs_without, targets.weights(y, weights)
 
-        residuals = Residuals.of_batches(rows, errors_of, keys, state.sample.seed)
+        residuals = Residuals.of_batches(rows, errors_of, keys, state.sample)
         # Regions are tried with and without the metric, because a metric may hide columns that separate neighbours.
         roots = [None] if (back := inverse_root(mapped.metric)) is None else [None, back]
         # Each thread holds the matrices of a region, so memory limits the number of threads.
-        n_threads = max(1, min(thread_count(n_jobs), settings.compute.memory // corrections_memory(mapped.width, 1)))
+        n_threads = max(1, min(thread_count(n_jobs), memory_budget() // corrections_memory(mapped.width, 1)))
         corrections = learn_corrections(mapped.kernel, residuals, roots, n_threads)
     if corrections is None:
-        return fitted
+        return fitted, None
+    Y, counted = held_out.targets, held_out.weights
     calibration = calibration_of(targets, HeldOutScores(Y - corrections.errors, Y, counted), settings.loss)
-    return replace(fitted, corrections=corrections, calibration=calibration)
+    return replace(fitted, corrections=corrections, calibration=calibration), residuals
 
 
-def _serve(fitted: Fitted, state: TrainingState, settings: FitSettings) -> bool:
-    """Whether corrections are to be tried.
+def may_correct(fitted: Fitted, rows: Any, n_rows: int, settings: FitSettings) -> bool:
+    """Whether corrections may be tried for a model with a squared loss.
 
-    They must be requested, the kernel must be a stationary one chosen automatically, and the state must have sums. The
-    rows must be dense, not images, numerous enough, and fit the byte budget.
+    They must be requested, and the kernel must be a stationary one chosen automatically. The rows must be on this
+    machine, dense, not images, numerous enough, and fit the byte budget.
     """
-    inputs, m, n_rows = fitted.inputs, fitted.map.width, state.sums.n_rows
+    inputs, m = fitted.inputs, fitted.map.width
     wanted = settings.corrections and settings.searches_kernel and fitted.map.kernel.is_stationary
     if (
         not wanted
+        or not isinstance(rows, Iterable)
         or time.monotonic() >= settings.deadline
-        or state.sums.statistics is None
         or inputs.sparse
         or inputs.image_shape is not None
     ):

@@ -1,4 +1,7 @@
-"""Standard deviations of predictions, for which the model is taken as a Gaussian process."""
+"""Standard deviations of predictions.
+
+They are computed as if the model were the posterior mean of a Gaussian process.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from phimap._validation import check_outputs
 from phimap.config import size_text
 from phimap.features.nystroem.nystroem import NystroemRecord
 from phimap.features.power_series.dot_product import DotProductFeatures
@@ -18,7 +22,7 @@ from phimap.learn.rows.samples import WeightedRows
 from phimap.learn.settings import Compute, FitSettings
 from phimap.ops import Array, ops_for, single_threaded_blas
 
-# Number of rows of a block in float64. With so many rows, reading the factor takes little of the time.
+# Number of rows of a block in float64. With this many rows, little of the time is spent on reading the factor.
 _ROWS = 512
 # Least number of rows, landmarks excluded, from which the noise is estimated. With 100 rows, the relative standard
 # error of the variance is 1/7.
@@ -29,7 +33,7 @@ _ARRAYS = 4
 _NO_SUMS = {
     "cg": "was solved by conjugate gradients, which factorise nothing. Use solver='cholesky', with more memory or "
     "fewer components",
-    "quasi-newton": "minimises Huber's loss, which has none. Use loss='squared'",
+    "quasi-newton": "minimises another loss than the squared one, which has none. Use loss='squared'",
 }
 _NOT_SAVED = "was saved without its statistics. Save it with save(model, path, statistics=True)"
 
@@ -67,12 +71,12 @@ class Deviations:
         rows, units = self.fitted.inputs.rows(X), self.fitted.targets.units
         parts = [np.sqrt(self.predictive.variances(points)) for _, points in _points(self.fitted, rows, compute)]
         found = np.concatenate(parts)
-        return found if units is None else np.ldexp(found, units.exponent)
+        return check_outputs("standard deviations", found if units is None else np.ldexp(found, units.exponent))
 
 
 def _predictive(fitted: Fitted, state: TrainingState, settings: FitSettings) -> Predictive:
-    """Return the predictive variance; its noise is estimated from leave-one-out errors of the sample."""
-    corrections, targets = fitted.corrections, fitted.targets
+    """Return the predictive variance. Its noise is estimated from leave-one-out errors of the sample."""
+    part, targets = fitted.corrections if fitted.trees is None else fitted.trees, fitted.targets
     leverages = state.sums.leverages(fitted.solved.alpha, settings.n_jobs)
     sample = state.sample.rows(np.argsort(state.sample.keys, kind="stable"))
     function = FunctionVariance(leverages, _spread(fitted, sample.X, settings.compute), settings.stream("variance"))
@@ -82,12 +86,17 @@ def _predictive(fitted: Fitted, state: TrainingState, settings: FitSettings) -> 
     ]
     errors, ratios, inputs, weights = (_joined(list(column)) for column in zip(*parts, strict=True))
     rows, corrected = _validation_rows(fitted, sample.X), None
-    if corrections is not None:
-        rows, validation_errors = corrections.validation_errors(np.sort(state.sample.keys))
+    if part is not None:
+        rows, validation_errors = part.validation_errors(np.sort(state.sample.keys))
+        if not rows.any():
+            raise ValueError(
+                "`return_std` needs the rows at which corrections and trees were validated, and the sample of this "
+                "model holds none of them. Fit it again."
+            )
         errors[rows] = validation_errors
     errors, ratios = errors[rows], ratios[rows]
     inputs, weights = (None if column is None else column[rows] for column in (inputs, weights))
-    if corrections is not None:
+    if part is not None:
         corrected = Corrected.of_errors(errors, ratios, weights, targets.encode(sample.y[rows]))
         ratios = corrected.share * ratios
     return Predictive(function, Noise.of_errors(errors, ratios, inputs, weights), corrected)
@@ -129,7 +138,7 @@ def _spread(fitted: Fitted, X: Array, compute: Compute) -> np.ndarray | None:
 
 
 def _truncates(fitted: Fitted) -> bool:
-    """Whether the features truncate the kernel, as Nystroem features and truncated series do."""
+    """Return whether the features omit a part of the kernel, as Nystroem features and truncated series do."""
     feature_map = fitted.map.feature_map
     is_series = isinstance(feature_map, DotProductFeatures) and fitted.map.kernel.is_stationary
     return is_series or isinstance(fitted.map.record, NystroemRecord)

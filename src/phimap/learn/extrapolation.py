@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import numpy as np
 from scipy import sparse
@@ -12,9 +12,10 @@ from phimap._warnings import caller_level
 from phimap.learn.scaled_map import ScaledMap
 from phimap.ops import Array, ops_for
 
-# Share of the kernel's largest value. A row is far if its kernel with the nearest row in range is below this share.
-_NEAR = 0.5
-# Bound of differences between scaled rows. It is effectively infinite, but its square fits float64.
+#: Share of the kernel's largest value. A row counts as far if its kernel value with the nearest row in range is below
+#: this share.
+NEAR = 0.5
+# Bound of the differences between scaled rows. It acts as infinity, but its square is finite in float64.
 _INFINITE = 1e100
 
 
@@ -76,7 +77,7 @@ class ExtrapolationGuard:
         distances, shares = np.sqrt(np.square(steps).sum(axis=1)), np.ones(rows.size)
         if self._kernel.is_stationary:
             origin = np.zeros((1, steps.shape[1]))
-            shares = np.minimum(self._kernel(steps, origin)[:, 0] / (_NEAR * self._kernel.diag(origin)), 1.0)
+            shares = np.minimum(self._kernel(steps, origin)[:, 0] / (NEAR * self._kernel.diag(origin)), 1.0)
         shrunk = np.flatnonzero(shares < 1)
         self._rows.append(first + rows[shrunk])
         self._shares.append(shares[shrunk])
@@ -93,8 +94,12 @@ class ExtrapolationGuard:
         for rows, shares in zip(self._rows, self._shares, strict=True):
             scores[rows] = centre + shares[:, None].astype(scores.dtype) * (scores[rows] - centre)
 
-    def warn(self, names: Sequence[object] | np.ndarray, n_rows: int) -> None:
-        """Warn of the far rows among `n_rows` rows, if there are any."""
+    def warn(self, name_of: Callable[[int], object], n_rows: int, in_units: Callable[[int, float], float]) -> None:
+        """Warn of the far rows among `n_rows` rows, if there are any.
+
+        ``name_of(column)`` is the name of a column, and ``in_units(column, value)`` converts a number of the column to
+        the units of the table.
+        """
         if not self._n_far:
             return
         columns, row = self._columns, self._farthest[1]
@@ -102,10 +107,8 @@ class ExtrapolationGuard:
         assert columns.low is not None
         assert columns.high is not None
         column = columns.farthest(row)
-        example = (
-            f"{row[column]:.4g} in column {str(names[column])!r}, "
-            f"which was {columns.low[column]:.4g} to {columns.high[column]:.4g} there"
-        )
+        value, low, high = (in_units(column, float(one[column])) for one in (row, columns.low, columns.high))
+        example = f"{value:.4g} in column {str(name_of(column))!r}, which was {low:.4g} to {high:.4g} there"
         shrunk = any(map(len, self._rows))
         what = "go back towards the mean" if shrunk else "are extrapolated and may be of any size"
         warning = OutsideWarning(self._n_far, n_rows, example, f"{what}. Train on rows like these to predict them.")

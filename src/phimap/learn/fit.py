@@ -13,20 +13,27 @@ from sklearn.exceptions import ConvergenceWarning
 
 from phimap._progress import Stage, Stages
 from phimap._warnings import caller_level
+from phimap.config import memory_budget
+from phimap.learn.average import may_grow, n_judging, with_trees
 from phimap.learn.blocks.blocks import FeatureRows, LazyFeatureBlock, WeightedBlock
 from phimap.learn.calibration import calibration_of
 from phimap.learn.choose_map import choose_map
-from phimap.learn.correct import correct
+from phimap.learn.correct import correct, may_correct
 from phimap.learn.fitted import Fitted, TrainingState
 from phimap.learn.inputs import InputEncoding
+from phimap.learn.intervals import with_conformal
+from phimap.learn.left_out import MOST_SCALE_ROWS, left_out_rows
+from phimap.learn.monotone import signs_of, with_monotone_effects
 from phimap.learn.registry import Chosen, choose
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.rows.accumulator import CountingAccumulator, RowSource, accumulate
 from phimap.learn.rows.batches import ArrayBatches, Batch, RowShape, batch_rows, smallest_batch
 from phimap.learn.rows.feature_stream import FeatureStream, Mapping
+from phimap.learn.rows.grouped import warn_of_groups
 from phimap.learn.rows.samples import ExtremeRows
 from phimap.learn.rows.scaling import Scaling
 from phimap.learn.rows.summary import RowSummary
+from phimap.learn.rows.units import RowUnits, units_of
 from phimap.learn.rows.validation import ValidationRows
 from phimap.learn.scaled_map import ScaledMap
 from phimap.learn.settings import Compute, FitSettings
@@ -57,6 +64,7 @@ def fit(
     settings: FitSettings,
     *,
     summary: RowSummary | None = None,
+    groups: np.ndarray | None = None,
     prepared: Callable[[ScaledMap], None] = lambda mapped: None,
 ) -> FitResult:
     """Fit a model.
@@ -70,7 +78,9 @@ def fit(
         Targets as found in the first rows.
     settings : FitSettings
     summary : RowSummary, optional
-        Summary of the rows; None computes it in a first pass.
+        Summary of the rows; None computes it in a first pass. Not used with groups.
+    groups : ndarray of shape (n,), optional
+        Group of each row, see `KernelModel.fit`.
     prepared : callable, optional
         ``prepared(mapped)`` is called before the first pass over the features.
 
@@ -78,29 +88,67 @@ def fit(
     -------
     FitResult
     """
-    stages = Stages(settings.verbose)
-    if summary is None:
+    stages, signs = Stages(settings.verbose), signs_of(settings.monotonic_cst, inputs)
+    units = held_out_units(rows, groups, settings)
+    if summary is None or units is not None:
         with stages.stage("scales", getattr(rows, "n_rows", None), "rows") as advance:
-            summary = summarise(rows, settings, labels=targets.has_labels, advance=advance)
+            summary = summarise(rows, settings, labels=targets.has_labels, units=units, advance=advance)
+    if units is None and inputs.image_shape is None:
+        owners = np.arange(inputs.width) if inputs.encoder is None else inputs.encoder.groups_
+        warn_of_groups(summary.random_sample, owners, inputs.names)
     with stages.stage("feature map"):
         targets = learn_targets(targets, summary, settings)
         scaling = standardisation(summary, inputs, settings, complete=True)
         mapped, search = choose_map(summary, scaling, inputs, targets, settings, complete=True)
     prepared(mapped)
     extreme = extreme_rows(summary, scaling)
-    shape = RowShape.of(summary.sample.X, targets.n_outputs)
-    solver = choose_solver(settings, summary.n_rows, mapped.width, shape, n_flops=mapped.record.n_flops)
-    stages.tell(f"solver: {solver.name}, {solver.reason}")
-    problem = _problem(rows, summary, extreme, mapped, targets, settings, solver, stages)
-    solution, sums = solver.member(problem)
-    solution = replace(_checked(solution), choice=solver.reason)
-    fitted = Fitted(inputs, targets, mapped, settings.seed, summary.n_rows, search)
-    fitted = with_solution(fitted, solution, settings.loss)
-    if sums is None:
-        return FitResult(fitted, None, stages.finished)
-    state = TrainingState.start(summary, extreme, sums)
-    fitted = correct(fitted, state, rows, settings, stages)
-    return FitResult(fitted, state, stages.finished)
+    inputs = inputs.filled(summary.sample.X) if settings.fills_missing else inputs
+    unsolved = Fitted(inputs, targets, mapped, settings.seed, summary.n_rows, search, has_units=units is not None)
+
+    def solved(loss: str) -> _Solved:
+        """The model with the least loss of this name, with corrections and trees where they serve."""
+        of_loss = replace(settings, loss=loss)
+        shape = RowShape.of(summary.sample.X, targets.n_outputs)
+        solver = choose_solver(of_loss, summary.n_rows, mapped.width, shape, n_flops=mapped.record.n_flops)
+        stages.tell(f"solver: {solver.name}, {solver.reason}")
+        problem = _problem(rows, summary, extreme, mapped, targets, of_loss, solver, stages)
+        solution, sums = solver.member(problem)
+        fitted = with_solution(unsolved, replace(_checked(solution), choice=solver.reason), loss)
+        if sums is None:
+            return _Solved(with_conformal(fitted, None, of_loss), None)
+        state = TrainingState.start(summary, extreme, sums)
+        if signs is not None:
+            with stages.stage("monotone effects"):
+                fitted = with_monotone_effects(fitted, state, signs, settings)
+        fitted, residuals = correct(fitted, state, rows, problem.validation, of_loss, stages)
+        grows = may_grow(fitted, rows, summary.n_rows, of_loss)
+        with stages.stage("intervals"):
+            n_others = n_judging(problem.validation) if grows else MOST_SCALE_ROWS
+            left_out = left_out_rows(fitted, state, problem.validation, residuals, of_loss, n_others=n_others)
+        if left_out is None:
+            return _Solved(fitted, state)
+        if grows:
+            fitted, left_out = with_trees(fitted, left_out, rows, problem.validation, of_loss, stages)
+        return _Solved(with_conformal(fitted, left_out, of_loss), state)
+
+    loss, ratio = settings.first_loss, 1.0
+    if settings.loss == "auto" and search is not None:
+        loss, ratio = search.best_loss()
+    # Corrections and trees need the squared loss. They compete with the other loss.
+    competes = loss != settings.first_loss and any(
+        may(unsolved, rows, summary.n_rows, settings) for may in (may_correct, may_grow)
+    )
+    found = solved(settings.first_loss if competes else loss)
+    if competes and _ratio_of_parts(found.fitted) > ratio:
+        found = solved(loss)
+    return FitResult(found.fitted, found.state, stages.finished)
+
+
+class _Solved(NamedTuple):
+    """A fitted model and its state; None after a solver in passes."""
+
+    fitted: Fitted
+    state: TrainingState | None
 
 
 def start_state(
@@ -120,6 +168,7 @@ def start_state(
     state = TrainingState.start(summary, extreme_rows(summary, scaling), sums)
     with stages.stage("features and Gram matrix", summary.n_rows, "rows") as advance:
         state.accumulate(rows, mapping_of(mapped, targets, settings.compute), settings.n_jobs, advance)
+    inputs = inputs.filled(summary.sample.X) if settings.fills_missing else inputs
     fitted = Fitted(inputs, targets, mapped, settings.seed, summary.n_rows, search)
     return FitResult(fitted, state, stages.finished)
 
@@ -136,10 +185,31 @@ def add_rows(rows: ArrayBatches, fitted: Fitted, state: TrainingState, settings:
 # The steps ------------------------------------------------------------------------------------------------------
 
 
-def new_summary(settings: FitSettings, *, labels: bool | None, first_row: int = 0) -> RowSummary:
+def held_out_units(rows: TrainingRows, groups: np.ndarray | None, settings: FitSettings) -> RowUnits | None:
+    """Return the units that are held out together; None if single rows are."""
+    if groups is None and not settings.last:
+        return None
+    n_rows = getattr(rows, "n_rows", None) if groups is None else len(groups)
+    if n_rows is None:
+        if not isinstance(rows, Iterable):
+            raise ValueError(
+                "`validation` must be 'random' for rows on the workers of a cluster, got 'last'. Fit the rows in one "
+                "process, or leave it out."
+            )
+        n_rows = sum(X.shape[0] for X, _, _ in rows)
+    return units_of(groups, n_rows, _sample_seed(settings), last=settings.last)
+
+
+def _sample_seed(settings: FitSettings) -> int:
+    return int(settings.stream("sample").integers(2**63))
+
+
+def new_summary(
+    settings: FitSettings, *, labels: bool | None, first_row: int = 0, units: RowUnits | None = None
+) -> RowSummary:
     """Return an empty summary for the rows of a fit; `labels` is None if targets may be labels or numbers."""
-    seed = int(settings.stream("sample").integers(2**63))
-    return RowSummary.start(first_row, seed=seed, labels=labels, map_rows=settings.map_rows, budget=settings.memory)
+    seed, n_rows = _sample_seed(settings), settings.map_rows
+    return RowSummary.start(first_row, seed=seed, labels=labels, map_rows=n_rows, budget=settings.memory, units=units)
 
 
 def summarise(
@@ -148,13 +218,20 @@ def summarise(
     *,
     labels: bool,
     expected: Any = None,
+    units: RowUnits | None = None,
     advance: Callable[[int], None] = lambda n_rows: None,
 ) -> RowSummary:
     """Return the summary of all rows, after one pass; `expected` are labels that may occur in later rows."""
     # Workers receive this function, so it refers to plain values only.
     summary = accumulate(
-        rows, lambda row: CountingAccumulator(new_summary(settings, labels=labels, first_row=row), advance)
+        rows,
+        lambda row: CountingAccumulator(new_summary(settings, labels=labels, first_row=row, units=units), advance),
     ).inner
+    if units is not None and summary.n_rows != units.places.size:
+        raise ValueError(
+            f"`groups` must have an entry for each row of positive weight, got {units.places.size} for "
+            f"{summary.n_rows} rows. Give one for every row, and leave out rows of weight 0."
+        )
     summary.expect(expected)
     return summary
 
@@ -162,18 +239,21 @@ def summarise(
 def learn_targets(targets: Targets, summary: RowSummary, settings: FitSettings) -> Targets:
     """Return the targets, completed from the summary of all training rows; raise if there are too few rows."""
     summary.require_rows()
-    return targets.learned(summary, loss=settings.loss, class_weight=settings.class_weight)
+    return targets.learned(summary, loss=settings.first_loss, class_weight=settings.class_weight)
 
 
 def standardisation(summary: RowSummary, inputs: InputEncoding, settings: FitSettings, *, complete: bool) -> Scaling:
     """Return the standardisation of the columns. ``"auto"`` keeps the scale of encoded columns."""
     kind = settings.standardize
-    return summary.moments.scaling("mean" if kind == "auto" and inputs.encoder is not None else kind, complete=complete)
+    return summary.moments.scaling(
+        "mean" if kind == "auto" and inputs.encoder is not None else kind, complete=complete, columns=summary.columns
+    )
 
 
 def extreme_rows(summary: RowSummary, scaling: Scaling) -> ExtremeRows:
     """Return an empty collection for the rows that lie farthest from the mean in the standardised columns."""
-    return ExtremeRows(summary.sample.seed, centre=summary.moments.mean, factor=scaling.factor)
+    sample = summary.sample
+    return ExtremeRows(sample.seed, centre=summary.moments.mean, factor=scaling.factor, units=sample.units)
 
 
 def choose_solver(
@@ -184,7 +264,7 @@ def choose_solver(
     memory = settings.memory - smallest_batch(width, shape.itemsize, shape) - kept
     chosen = settings.alpha == "auto"
     return choose(
-        settings.loss, settings.solver, n_rows, width, memory, t=shape.n_targets, n_flops=n_flops, chosen=chosen
+        settings.first_loss, settings.solver, n_rows, width, memory, t=shape.n_targets, n_flops=n_flops, chosen=chosen
     )
 
 
@@ -219,7 +299,8 @@ def with_solution(fitted: Fitted, solution: LinearSolution, loss: str) -> Fitted
     """Return the model with `solution`, which is in encoded targets, and the calibration from its held-out scores."""
     solution = fitted.targets.restore(solution)
     calibration = calibration_of(fitted.targets, solution.held_out, loss)
-    return replace(fitted, solution=solution, calibration=calibration, corrections=None)
+    no_parts: dict[str, None] = {"corrections": None, "trees": None, "conformal": None}
+    return replace(fitted, solution=solution, calibration=calibration, loss=loss, **no_parts)
 
 
 def solve_state(fitted: Fitted, state: TrainingState, settings: FitSettings) -> Fitted:
@@ -227,9 +308,23 @@ def solve_state(fitted: Fitted, state: TrainingState, settings: FitSettings) -> 
     stages = Stages(settings.verbose)
     with stages.stage("regularisation"):
         form = feature_rows_of(fitted.map, fitted.targets, settings.compute)
-        validation = ValidationRows(state.sample, state.extreme, state.sums.n_rows, form)
+        by_class = fitted.targets.has_labels
+        validation = ValidationRows(state.sample, state.extreme, state.sums.n_rows, form, by_class=by_class)
         solution = state.sums.finish(settings.alpha, validation, settings.stream("probes"), settings.n_jobs)
-    return with_solution(fitted, _checked(solution), settings.loss)
+    fitted = with_solution(fitted, _checked(solution), settings.first_loss)
+    if (signs := signs_of(settings.monotonic_cst, fitted.inputs)) is not None:
+        fitted = with_monotone_effects(fitted, state, signs, settings)
+    of_loss = replace(settings, loss=settings.first_loss)
+    left_out = left_out_rows(fitted, state, validation, None, of_loss)
+    return fitted if left_out is None else with_conformal(fitted, left_out, of_loss)
+
+
+def _ratio_of_parts(fitted: Fitted) -> float:
+    """The log loss of a classifier with corrections and trees, divided by that without them; 1 if there are none."""
+    plain = calibration_of(fitted.targets, fitted.solved.held_out, "squared")
+    if (fitted.corrections is None and fitted.trees is None) or fitted.calibration is None or plain is None:
+        return 1.0
+    return fitted.calibration.log_loss / plain.log_loss
 
 
 def _problem(
@@ -250,7 +345,7 @@ def _problem(
     block_bytes = height * (m * dtype.itemsize + shape.in_batch)
     settings.check_free_memory(held + block_bytes)
     spare = max(settings.memory - held - height * m * dtype.itemsize, 0) // 2
-    kept = min(spare, settings.compute.memory)
+    kept = min(spare, memory_budget())
     repeats = solver.member.repeats_passes and kept >= _LEAST_KEPT * n * m * dtype.itemsize
     kept = kept if repeats else 0
     mapping = partial(_weighted_mapping, mapped, targets, settings.compute, solver.member.takes_signs)
@@ -261,7 +356,7 @@ def _problem(
         return FeatureRows(block, targets.encode(y), targets.weights(y, weights))
 
     form = feature_rows_of(mapped, targets, settings.compute)
-    validation = ValidationRows(summary.sample, extreme, n, form, lazy, summary.map_sample)
+    validation = ValidationRows(summary.sample, extreme, n, form, lazy, summary.map_sample, targets.has_labels)
     return Problem(
         FeatureStream(rows, mapping, kept, extreme),
         n,
@@ -276,6 +371,7 @@ def _problem(
         settings.n_jobs,
         stages,
         scored=targets.has_labels and settings.loss != "logistic",
+        loss_parameters=targets.loss_parameters,
     )
 
 

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from html import escape
 from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from phimap._validation import check_outputs
 from phimap.learn.calibration import Calibration
+from phimap.learn.conformal import Conformal, class_scores
 from phimap.learn.corrections.corrections import Corrections
 from phimap.learn.extrapolation import ExtrapolationGuard
 from phimap.learn.inputs import InputEncoding
 from phimap.learn.losses.losses import log_probabilities
 from phimap.learn.ridge.solver import GramAccumulator, RidgeSolver
 from phimap.learn.rows.accumulator import CountingAccumulator, RowSource, accumulate
-from phimap.learn.rows.batches import Batch, RowShape, batch_rows
+from phimap.learn.rows.batches import Batch, RowShape, rows_to_predict
 from phimap.learn.rows.feature_stream import MappedRows, Mapping
 from phimap.learn.rows.samples import ExtremeRows, Reservoir, fingerprint
 from phimap.learn.rows.summary import RowSummary
-from phimap.learn.scaled_map import ScaledMap
+from phimap.learn.scaled_map import LinearOutputs, ScaledMap
 from phimap.learn.search.log import SearchLog
 from phimap.learn.settings import Compute
 from phimap.learn.solver import LinearSolution
 from phimap.learn.targets.base import Targets
+from phimap.learn.trees.ensemble import BoostedTrees, trees_text
 from phimap.ops import Array, ops_for
 from phimap.records import Record, of_number
 
@@ -49,9 +55,18 @@ class Fitted(Record):
         Solution in the units of the targets. None before the sums over the rows are solved.
     corrections : Corrections or None
         Corrections that are added to the linear outputs, region by region.
+    trees : BoostedTrees or None
+        Trees with whose outputs those of the kernel model are averaged.
     calibration : Calibration or None
         Map from the outputs of a classifier to probabilities. None if the loss itself gives probabilities, or if no
         rows were held out.
+    loss : str or None
+        Loss of the solution; None in files of earlier versions, which have the parameter `loss` of the learner.
+    conformal : Conformal or None
+        Scores of rows that took part in no choice, for intervals and sets of classes; None in files of earlier
+        versions, and if no such scores are known.
+    has_units : bool
+        Whether groups or moments in time were held out in the fit, so that further rows cannot be added.
     """
 
     inputs: InputEncoding
@@ -62,7 +77,11 @@ class Fitted(Record):
     search: SearchLog | None = None
     solution: LinearSolution | None = None
     corrections: Corrections | None = None
+    trees: BoostedTrees | None = None
     calibration: Calibration | None = None
+    loss: str | None = None
+    conformal: Conformal | None = None
+    has_units: bool = False
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
         yield self.map.scaling.shift.size == self.inputs.width, "a scaling of its rows"
@@ -74,6 +93,18 @@ class Fitted(Record):
         yield solution.coef.shape[0] == self.map.width, "a coefficient for each feature"
         yield units is None or units.shift.size in (1, n_outputs), "units for its targets"
         yield corrections is None or corrections.coefs.shape[1] == n_outputs, "corrections of its targets"
+        if self.trees is not None:
+            yield self.trees.n_outputs == n_outputs, "trees of its targets"
+            yield self.trees.has_labels == self.targets.has_labels, "trees of labels for labels"
+            yield bool((self.trees.columns < self.inputs.width).all()), "trees of its columns"
+        if self.conformal is not None:
+            n_scores, scale = self.conformal.scores.shape[1], self.conformal.scale
+            yield n_scores == getattr(self.targets, "n_targets", 1), "scores of its targets"
+            yield scale is None or scale.coef.shape == solution.coef.shape, "a scale of the errors of its targets"
+        yield (
+            corrections is None or corrections.n_inputs == self.map.record.n_features,
+            "corrections of its scaled rows",
+        )
 
     @property
     def solved(self) -> LinearSolution:
@@ -81,22 +112,76 @@ class Fitted(Record):
         assert self.solution is not None
         return self.solution
 
+    @cached_property
+    def _linear(self) -> LinearOutputs:
+        """The linear outputs of `_coefs`, which fit float32 in the units of the solver."""
+        return LinearOutputs(self.map, self._coefs)
+
+    @property
+    def _coefs(self) -> np.ndarray:
+        """Coefficients (m, t) of the outputs, in the units of the solver; those of the scale of the errors follow."""
+        coef, units = self.solved.coef, self.targets.units
+        coef = coef if units is None else np.ldexp(coef, -units.exponent)
+        of_errors = None if self.conformal is None else self.conformal.scale
+        return coef if of_errors is None else np.concatenate([coef, of_errors.coef], axis=1)
+
+    def for_prediction(self) -> Fitted:
+        if self.solution is None:
+            return self
+        # All coefficients are converted in one product, as in `_linear`, so that predictions keep their bits.
+        record, coefs = self.map.record.for_outputs(self._coefs)
+        if record is self.map.record:
+            return self
+        n_outputs, units, conformal = self.solution.coef.shape[1], self.targets.units, self.conformal
+        coef = coefs[:, :n_outputs] if units is None else np.ldexp(coefs[:, :n_outputs], units.exponent)
+        if conformal is not None and conformal.scale is not None:
+            conformal = replace(conformal, scale=replace(conformal.scale, coef=coefs[:, n_outputs:]))
+        return replace(
+            self,
+            map=self.map.with_record(record),
+            solution=replace(self.solution, coef=coef),
+            conformal=conformal,
+        )
+
+    def warm(self, X: Any, compute: Compute) -> None:
+        """Predict a row in both precisions, and encode the row `X` of cells unless it is None."""
+        columns = self.map.range
+        # Of rows within the training ranges, nothing warns.
+        row = self.map.scaling.shift if columns is None or columns.low is None else columns.low
+        rows: Any = sparse.csr_matrix(row[None]) if self.inputs.sparse else row[None]
+        self.scores_of_rows(rows.astype(np.float64), compute)
+        # Rows and targets of unusual size do not suit float32, and are refused there.
+        with suppress(ValueError):
+            self.scores_of_rows(rows.astype(np.float32), compute)
+        if X is not None:
+            self.inputs.rows(X)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Copies and workers derive this again.
+        return {name: value for name, value in vars(self).items() if name != "_linear"}
+
     def scores(self, X: Any, compute: Compute) -> np.ndarray:
         """Return outputs (n, t) of the model, computed batch by batch; `X` are rows as users pass them."""
         return self.scores_of_rows(self.inputs.rows(X), compute)
 
     def scores_of_rows(self, X: Array, compute: Compute) -> np.ndarray:
         """As `scores`, for checked rows of numbers (n, d)."""
+        return self._outputs(X, compute, None)
+
+    def _outputs(self, X: Array, compute: Compute, scale: np.ndarray | None) -> np.ndarray:
+        """Return the outputs (n, t) of checked rows; fill `scale` (n, t), if given, with the scale of their errors."""
         solution, units = self.solved, self.targets.units
         n_outputs, dtype = solution.coef.shape[1], ops_for(X).dtype
-        height = batch_rows(self.map.width, X.dtype.itemsize, compute.memory, 0, RowShape.of(X, n_outputs))
-        features, guard = self.map.features(compute), ExtrapolationGuard(self.map)
+        height = rows_to_predict(X.shape[0], self.map.width, X.dtype.itemsize, RowShape.of(X, n_outputs))
+        linear, guard = self._linear.outputs(compute), ExtrapolationGuard(self.map)
         scores = np.empty((X.shape[0], n_outputs), dtype if units is None else np.float64)
-        # In the units of the solver, the coefficients fit float32 for targets of any size.
-        coef = (solution.coef if units is None else np.ldexp(solution.coef, -units.exponent)).astype(dtype)
+        of_errors = None if self.conformal is None else self.conformal.scale
         for start in range(0, X.shape[0], height):
             part = slice(start, start + height)
-            scores[part] = features(X[part]).times(coef, compute.n_jobs)
+            outputs = linear(X[part])
+            scores[part] = outputs[:, :n_outputs]
+            if scale is not None and of_errors is not None:
+                scale[part] = of_errors.of_outputs(outputs[:, n_outputs:])
             if self.corrections is not None:
                 scores[part] += self.corrections.outputs(self.map.on_host(X[part]), compute.n_jobs)
             guard.inspect(X[part], start)
@@ -105,12 +190,16 @@ class Fitted(Record):
         scores += solution.intercept.astype(scores.dtype)
         if solution.centre is not None:
             guard.shrink(scores, solution.centre.astype(scores.dtype))
-        guard.warn(self.inputs.column_names, len(scores))
-        if not np.isfinite(scores).all():
-            raise ValueError(
-                f"predictions overflow {scores.dtype}: coefficients or targets were too large. Scale y down."
-            )
-        return scores
+        scores = self.averaged(scores, X, compute.n_jobs)
+        guard.warn(lambda column: self.inputs.column_names[column], len(scores), self.inputs.in_units)
+        return check_outputs("predictions", scores)
+
+    def averaged(self, scores: np.ndarray, X: Array, n_jobs: int | None) -> np.ndarray:
+        """Return outputs (n, t) of the kernel model at checked rows `X`, averaged with those of the trees."""
+        if (trees := self.trees) is None:
+            return scores
+        found, units = trees.outputs(ops_for(X).to_host(X), n_jobs), self.targets.units
+        return scores + (trees.share * ((found if units is None else units.undo(found)) - scores)).astype(scores.dtype)
 
     def predictions(self, X: Any, compute: Compute) -> np.ndarray:
         """Return predicted targets (n,) or (n, t) at rows `X`."""
@@ -122,20 +211,63 @@ class Fitted(Record):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def log_probabilities(self, X: Any, compute: Compute, *, loss: str) -> np.ndarray:
-        """Log-probabilities of the classes (n, n_classes) at rows `X`; `loss` is the loss of the fit."""
-        scores = self.scores(X, compute)
-        if loss == "logistic":
-            return log_probabilities(scores)
-        if self.calibration is None:
+        """Log-probabilities of the classes (n, n_classes) at rows `X`; `loss` is the parameter of the learner."""
+        return self.log_probabilities_of(self.scores(X, compute), loss=loss)
+
+    def log_probabilities_of(self, scores: np.ndarray, *, loss: str) -> np.ndarray:
+        """As `log_probabilities`, for the outputs (n, t) of the model at the rows."""
+        found = self._log_probabilities(scores, loss)
+        if found is None:
             raise ValueError(
                 "probabilities need scores of rows that the solution has not seen, which this model has not kept. "
                 "Fit it again with this version; a loss that is minimised on a sample needs memory for one."
             )
-        return self.calibration.log_probabilities(scores)
+        return check_outputs("probabilities", found)
+
+    def _log_probabilities(self, scores: np.ndarray, loss: str) -> np.ndarray | None:
+        if (self.loss or loss) == "logistic":
+            return log_probabilities(scores)
+        return None if self.calibration is None else self.calibration.log_probabilities(scores)
+
+    def probabilities_of(self, scores: np.ndarray, loss: str) -> np.ndarray | None:
+        """Return the probabilities of the classes (n, n_classes) for outputs (n, t); None without a calibration."""
+        found = self._log_probabilities(scores, loss)
+        return None if found is None else np.exp(found)
 
     def probabilities(self, X: Any, compute: Compute, *, loss: str) -> np.ndarray:
         """Probabilities of the classes (n, n_classes) at rows `X`."""
         return np.exp(self.log_probabilities(X, compute, loss=loss))
+
+    def intervals(self, X: Any, compute: Compute, *, coverage: float) -> np.ndarray:
+        """Lower and upper bounds of targets at rows `X`: (n, 2), or (n, t, 2) for several targets."""
+        conformal, rows = self._known_conformal(), self.inputs.rows(X)
+        threshold = conformal.threshold(coverage)
+        scale = None if conformal.scale is None else np.empty((rows.shape[0], threshold.size))
+        outputs = self._outputs(rows, compute, scale)
+        centre, unit = self.targets.interval_centre(outputs)
+        reach = np.broadcast_to(threshold, centre.shape)
+        if scale is not None:
+            units = self.targets.units
+            reach = threshold * (scale if units is None else np.ldexp(scale, units.exponent))
+        elif unit is not None:
+            reach = threshold * unit
+        lower = np.maximum(centre - reach, self.targets.least)
+        bounds = np.stack([lower, centre + reach], axis=2).astype(outputs.dtype)
+        return bounds[:, 0] if threshold.size == 1 else bounds
+
+    def class_sets(self, X: Any, compute: Compute, *, coverage: float, loss: str) -> np.ndarray:
+        """Return a mask (n, n_classes) of the classes in the set of each row of `X`."""
+        threshold = self._known_conformal().threshold(coverage)[0]
+        probabilities = self.probabilities(X, compute, loss=loss)
+        return class_scores(probabilities) <= threshold
+
+    def _known_conformal(self) -> Conformal:
+        if self.conformal is None:
+            raise ValueError(
+                "intervals and sets need errors of rows that took part in no choice, which this model has not kept. "
+                "Fit it again with this version; with given groups, with more of them."
+            )
+        return self.conformal
 
     @property
     def relevances(self) -> np.ndarray:
@@ -221,6 +353,8 @@ def fitted_html(fitted: Fitted | None) -> str:
     facts = [("kernel", repr(fitted.map.kernel)), ("features", f"{fitted.map.width:,}")]
     if fitted.solution is not None:
         facts.append(("alpha", f"{fitted.solution.alpha:.3g} ({fitted.solution.criterion})"))
+    if fitted.trees is not None:
+        facts.append(("trees", trees_text(fitted.trees)))
     if leading := _leading_columns(fitted):
         facts.append(("relevances", leading))
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts)

@@ -14,14 +14,15 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 
-from phimap._validation import check_finite, check_samples
+from phimap._validation import check_finite, check_samples, is_missing
 from phimap.learn.rows.batches import Batch, CheckedBatches, first_batch
-from phimap.learn.targets.base import Targets, require_targets
+from phimap.learn.targets.base import Targets, TargetsKind, require_targets
 from phimap.learn.weights import check_weights, rows_that_count
-from phimap.ops import Array, ops_for
-from phimap.records import Record, of_entries, of_number
+from phimap.ops import Array, is_tensor, ops_for
+from phimap.records import Record, of_entries, of_floats, of_number
 from phimap.tables import EncodedColumn, TableEncoder
-from phimap.tables.frames import cells_of, check_frame, is_frame, is_numbers
+from phimap.tables.frames import cells_of, check_frame, in_order, is_frame, is_numbers
+from phimap.tables.numbers import NumberEncoding
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,11 @@ class InputEncoding(Record):
     sparse : bool
         Whether rows are CSR.
     encoder : TableEncoder or None
-        Fitted encoder; None if the training rows were numbers.
+        Fitted encoder; None if the training rows were complete numbers.
+    encodes_arrays : bool
+        Whether the encoder was fitted to arrays with missing cells, so that it encodes arrays as well as frames.
+    fill : ndarray of shape (n_features,) or None
+        Medians of the columns of complete numbers, which replace missing cells of later rows; None refuses such cells.
     """
 
     learner: str
@@ -50,11 +55,14 @@ class InputEncoding(Record):
     image_shape: tuple[int, int, int] | None = None
     sparse: bool = False
     encoder: TableEncoder | None = None
+    encodes_arrays: bool = False
+    fill: np.ndarray | None = field(default=None, metadata=of_floats("?"))
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
         names, shape, encoder = self.names, self.image_shape, self.encoder
         yield names is None or names.shape == (self.n_features,), "a name for each column"
         yield shape is None or prod(shape) == self.n_features, "images of its rows"
+        yield self.fill is None or self.fill.shape == (self.n_features,), "a median for each column"
         yield encoder is None or encoder.n_features_in_ == self.n_features, "an encoder of its columns"
 
     @classmethod
@@ -66,10 +74,10 @@ class InputEncoding(Record):
         return cls(learner, columns.n_features_in_, names, columns.image_shape_, sparse.issparse(rows)), rows
 
     @classmethod
-    def of_encoder(cls, encoder: TableEncoder, learner: str) -> InputEncoding:
-        """Return the inputs for rows that a fitted encoder makes."""
-        names = np.array([column.name for column in encoder.columns_], dtype=object)
-        return cls(learner, encoder.n_features_in_, names, None, encoder.is_sparse_, encoder)
+    def of_encoder(cls, encoder: TableEncoder, learner: str, *, arrays: bool = False) -> InputEncoding:
+        """Return the inputs for rows that a fitted encoder makes, of frames or with `arrays` of arrays."""
+        names = None if arrays else np.array([column.name for column in encoder.columns_], dtype=object)
+        return cls(learner, encoder.n_features_in_, names, None, encoder.is_sparse_, encoder, arrays)
 
     @property
     def width(self) -> int:
@@ -83,6 +91,16 @@ class InputEncoding(Record):
             return self.encoder.get_feature_names_out()
         return np.arange(self.width) if self.names is None else self.names
 
+    def in_units(self, column: int, value: float) -> float:
+        """Return a number of a column that the kernel receives, in the units of the table if the encoder scaled it."""
+        if self.encoder is None:
+            return value
+        encoded = self.encoder.columns_[self.encoder.groups_[column]]
+        is_number = isinstance(encoded.encoding, NumberEncoding) and encoded.encoding.deviation
+        if not is_number or self.column_names[column] != encoded.name:
+            return value
+        return encoded.encoding.mean + encoded.encoding.deviation * value  # pyright: ignore
+
     @property
     def given_names(self) -> np.ndarray:
         """Names of the columns that users give; raises AttributeError if the columns have no names."""
@@ -95,14 +113,21 @@ class InputEncoding(Record):
         """The encoding of each column of a data frame."""
         return () if self.encoder is None else self.encoder.columns_
 
-    def takes_frame(self, X: Any) -> bool:
-        """Whether `X` is a data frame that the encoder is to encode."""
-        return self.encoder is not None and is_frame(X)
+    def takes_cells(self, X: Any) -> bool:
+        """Whether the encoder is to encode `X`: a data frame, or an array if it was fitted to arrays."""
+        return self.encoder is not None and (is_frame(X) or self.encodes_arrays)
+
+    def filled(self, sample: Any) -> InputEncoding:
+        """Return the inputs with the medians of a sample (r, d) of the training rows, if these were dense numbers."""
+        if self.encoder is not None or self.image_shape is not None or not isinstance(sample, np.ndarray):
+            return self
+        return replace(self, fill=np.median(sample, axis=0).astype(np.float64))
 
     def rows(self, X: Any) -> Array:
         """Return checked rows of numbers (r, d); frames are encoded if the training rows were encoded frames.
 
-        With an encoder, an array must have the width of encoded rows and is taken as encoded already.
+        If an encoder was fitted to frames, an array must have the width of encoded rows and is taken as encoded.
+        Columns of frames are found by name. Missing cells are encoded, or replaced by `fill`.
 
         Raises
         ------
@@ -111,26 +136,31 @@ class InputEncoding(Record):
         """
         check_frame(X)
         if self.encoder is not None:
-            return self.encoder.transform(X) if is_frame(X) else self._encoded_rows(X)
+            return self.encoder.transform(X) if self.takes_cells(X) else self._encoded_rows(X)
+        if self.names is not None and is_frame(X):
+            X = in_order(X, self.names.tolist())
         columns = _columns_class(self.learner)()
         columns.n_features_in_, columns.image_shape_ = self.n_features, self.image_shape
         if self.names is not None:
             columns.feature_names_in_ = self.names
-        return _checked(columns, X, reset=False)
+        return _checked(columns, X, reset=False, fill=self.fill)
 
     def training_rows(self, X: Any) -> Array:
-        """As `rows`, but CSR if the first rows were CSR, else dense: scaling and sample need rows of one kind."""
+        """Return checked rows as `rows` does, but always in the format of the first rows, CSR or dense.
+
+        Scaling and sample require a single format.
+        """
         rows = self.rows(X)
         if self.sparse == sparse.issparse(rows):
             return rows
         return rows.toarray() if sparse.issparse(rows) else sparse.csr_matrix(ops_for(rows).to_host(rows))
 
     def typical_rows(self, typical: Any) -> Any:
-        """Return a placeholder for the rows of a Dask collection: `typical`, or with an encoder, one encoded row."""
+        """Return a stand-in for the rows of a Dask collection: `typical`, or one encoded row if there is an encoder."""
         return typical if self.encoder is None else np.zeros((1, self.width), np.float32)
 
     def settled(self) -> InputEncoding:
-        """Return the inputs, without data of the encoder that only the encoding of training rows needs."""
+        """Return the inputs after the encoder has dropped the data that it needs only for training rows."""
         if self.encoder is not None:
             # The encoder drops these data in place.
             self.encoder.forget_rows().forget_folds()
@@ -148,15 +178,18 @@ class InputEncoding(Record):
 
 @cache
 def _columns_class(learner: str) -> Any:
-    """Return a class named after the learner, on which scikit-learn's checks store columns, and which messages name."""
+    """Return a class with the name of the learner.
+
+    Scikit-learn's checks store columns on it, and error messages show its name.
+    """
     return type(learner, (BaseEstimator,), {})
 
 
-def _checked(columns: Any, X: Any, *, reset: bool) -> Array:
+def _checked(columns: Any, X: Any, *, reset: bool, fill: np.ndarray | None = None) -> Array:
     """As `check_samples`, but the error about text names the first cell of text."""
     check_frame(X)
     try:
-        return check_samples(columns, X, reset=reset)
+        return check_samples(columns, X, reset=reset, fill=fill)
     except ValueError as error:
         if (found := _first_text(X)) is None:
             raise
@@ -182,7 +215,7 @@ def unfitted_encoder(
     encode : "auto", None or TableEncoder
         Parameter `encode` of a learner.
     frames : iterable
-        Data frames or arrays of rows; arrays need no encoder.
+        Data frames or arrays of rows; arrays need an encoder if cells are missing.
     labels : bool
         Whether targets are labels.
     numbers : callable
@@ -193,10 +226,31 @@ def unfitted_encoder(
         raise ValueError(
             f"`encode` must be 'auto', None or a TableEncoder, got {encode!r}. Use 'auto' to encode frames."
         )
-    if encode is None or not any(is_frame(X) and (given or not numbers(X)) for X in frames):
+    if encode is None or not any((given or not numbers(X)) if is_frame(X) else lacks_cells(X) for X in frames):
         return None
     encoder: Any = clone(encode) if given else TableEncoder()
     return encoder.set_params(target_type="classes" if labels else "continuous")
+
+
+def _with_floats(X: Any) -> np.ndarray:
+    """Return an array or a list of rows with missing cells as floats (n, d); raise if an entry is infinite."""
+    X = np.asarray(X)
+    X = X if X.dtype.kind == "f" else X.astype(np.float64)
+    check_finite(np.where(np.isnan(X), 0, X))
+    return X
+
+
+def lacks_cells(X: Any) -> bool:
+    """Whether an array or a list of rows has a missing cell; False for sparse matrices, tensors and images."""
+    if sparse.issparse(X) or not isinstance(X, np.ndarray | list | tuple):
+        return False
+    try:
+        X = np.asarray(X)
+        X = X.astype(np.float64) if X.dtype.kind == "O" else X
+    except (ValueError, TypeError):
+        # Text and rows of several lengths are refused where rows are checked.
+        return False
+    return X.ndim == 2 and X.dtype.kind == "f" and X.shape[1] > 0 and is_missing(X)
 
 
 def frames_in(batches: Iterable[Any]) -> Iterator[Any]:
@@ -212,6 +266,8 @@ def _first_text(X: Any) -> tuple[str, str] | None:
         for where, cells in texts:
             for row in np.flatnonzero(np.isnan(cells.numbers()) & ~cells.missing):
                 return f"{where} at row {row}", cells.texts[cells.codes[row]]
+        return None
+    if is_tensor(X):
         return None
     array = np.asarray(X)
     if array.dtype.kind not in "OUS" or array.ndim != 2:
@@ -238,14 +294,14 @@ class LearnerKind(NamedTuple):
     ----------
     name : str
         Class name of the learner, for messages.
-    targets : type
-        Class of the targets.
+    targets : TargetsKind
+        Class that encodes the targets, or a function that chooses it from the first targets.
     encode : "auto", None or TableEncoder
         Parameter `encode` of the learner, for data frames.
     """
 
     name: str
-    targets: type[Targets]
+    targets: TargetsKind
     encode: str | TableEncoder | None
 
 
@@ -289,14 +345,14 @@ class RowChecks:
         Frames that an encoder is to encode stay frames.
         """
         require_targets(self.learner, y)
-        rows = X if self.inputs is None or self.inputs.takes_frame(X) else self.inputs.training_rows(X)
+        rows = X if self.inputs is None or self.inputs.takes_cells(X) else self.inputs.training_rows(X)
         y = self.targets.check(y, rows.shape[0])
         return rows_that_count(rows, y, check_weights(sample_weight, rows.shape[0]), wanted=wanted)
 
     def encoded(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """As `__call__`, but encode frames as for prediction, and raise if no row has a positive weight."""
+        """Check as `__call__` does, but encode frames as for prediction, and raise if no row has a positive weight."""
         X, y, weights = self(X, y, sample_weight, wanted=True)
-        return X if self.inputs is None or not self.inputs.takes_frame(X) else self.inputs.rows(X), y, weights
+        return X if self.inputs is None or not self.inputs.takes_cells(X) else self.inputs.rows(X), y, weights
 
 
 @dataclass(frozen=True)
@@ -326,11 +382,13 @@ def training_rows(X: Any, y: Any, sample_weight: Any, kind: LearnerKind) -> Trai
     encoder, inputs = unfitted_encoder(kind.encode, [X], labels=kind.targets.has_labels), None
     if encoder is None:
         inputs, X = InputEncoding.of_numbers(X, kind.name)
+    elif not is_frame(X):
+        X = _with_floats(X)
     targets = kind.targets.of_first(y, X.shape[0])
     X, y, weights = RowChecks(None, targets, kind.name)(X, y, sample_weight, wanted=True)
     if inputs is None:
         assert encoder is not None
-        inputs = InputEncoding.of_encoder(encoder.fit(X, y), kind.name)
+        inputs = InputEncoding.of_encoder(encoder.fit(X, y), kind.name, arrays=not is_frame(X))
         X = encoder.transform_training(X)
     return Training(inputs, targets, (X, y, weights))
 
@@ -340,6 +398,8 @@ def training_batches(
     kind: LearnerKind,
     encoder: TableEncoder | None = None,
     feature_names: Iterable[str] | None = None,
+    *,
+    missing: bool = False,
 ) -> Training:
     """Check and encode a stream of batches as the training rows of a learner.
 
@@ -351,18 +411,21 @@ def training_batches(
         The fitted encoder that made these batches, which are arrays, from data frames.
     feature_names : iterable of str, optional
         Names of the columns of arrays.
+    missing : bool, default=False
+        Whether a batch of arrays is known to have a missing cell; otherwise the first batch of arrays decides.
     """
     X, y, _ = first_batch(batches)
     require_targets(kind.name, y)
     unfitted = None
     if encoder is None:
-        frames = frames_in(batches) if is_frame(X) else [X]
+        frames = frames_in(batches) if is_frame(X) else [np.full((1, 1), np.nan) if missing else X]
         unfitted = unfitted_encoder(kind.encode, frames, labels=kind.targets.has_labels)
     targets = kind.targets.of_first(y, len(y))
     if unfitted is not None:
         frames = CheckedBatches(RowChecks(None, targets, kind.name), batches)
         fitted = unfitted.fit_batches((rows, y) for rows, y, _ in frames)
-        return Training(InputEncoding.of_encoder(fitted, kind.name), targets, EncodedBatches(frames, fitted))
+        inputs = InputEncoding.of_encoder(fitted, kind.name, arrays=not is_frame(X))
+        return Training(inputs, targets, EncodedBatches(frames, fitted))
     inputs, checks = checks_of_numbers(X, targets, kind, encoder, feature_names)
     return Training(inputs, targets, CheckedBatches(checks, batches))
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from phimap.config import size_text
+from phimap.learn.losses.deviance import DevianceSolver
 from phimap.learn.losses.losses import Logistic, SquaredHinge
+from phimap.learn.losses.pinball import QuantileSolver
 from phimap.learn.losses.solver import HuberSolver, LossSolver
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradientRidge
 from phimap.learn.ridge.cost import factorisation_seconds, passes_seconds
@@ -13,11 +15,11 @@ from phimap.learn.ridge.nystroem_preconditioner import SAMPLED_FROM, SKETCH_ROWS
 from phimap.learn.ridge.solver import CholeskyRidge
 from phimap.learn.solver import Member
 
-# Largest predicted time of conjugate gradients, as a share of the time of a factorisation, for which `solver="auto"`
-# takes them: if alpha is to be chosen, and if it is given. The shares are small because the number of passes depends on
-# the data: 20 are predicted, and 11 to 52 were counted. A factorised model also accepts further rows and has standard
-# deviations. A given alpha may be so small that the passes do not converge: 60 passes were too few on the table skin at
-# alpha 0.001.
+# ``solver="auto"`` chooses conjugate gradients if their predicted time is below this share of the time of a
+# factorisation: the first share if alpha is to be chosen, the second if it is given. The shares are small because the
+# number of passes depends on the data: 20 are predicted, and 11 to 52 were counted. A factorised model also accepts
+# further rows and gives standard deviations. A given alpha may be so small that the passes do not converge: 60 passes
+# were too few on the table skin at alpha 0.001.
 _SHARE, _SHARE_GIVEN = 0.4, 0.2
 
 #: Solvers by loss and form.
@@ -27,6 +29,10 @@ MEMBERS: dict[tuple[str, str], Member] = {
     ("logistic", "quasi-newton"): LossSolver(Logistic()),
     ("squared_hinge", "quasi-newton"): LossSolver(SquaredHinge()),
     ("huber", "quasi-newton"): HuberSolver(),
+    ("quantile", "quasi-newton"): QuantileSolver(),
+    ("poisson", "quasi-newton"): DevianceSolver(),
+    ("gamma", "quasi-newton"): DevianceSolver(),
+    ("tweedie", "quasi-newton"): DevianceSolver(),
 }
 
 #: The losses of regression, whose encoded targets are numbers.
@@ -41,7 +47,7 @@ def memory_in_passes(m: int) -> int:
 
 
 class Chosen(NamedTuple):
-    """The solver of a problem, the name of its form, and the reason for its choice, in words for a report."""
+    """The chosen solver of a problem, the name of its form, and the reason for the choice in words for a report."""
 
     member: Member
     name: str

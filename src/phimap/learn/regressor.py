@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from phimap._dask import is_dask, refuse_more
 from phimap.learn.base import KernelModel
+from phimap.learn.conformal import check_coverage
 from phimap.learn.deviations import Deviations
-from phimap.learn.fitted import of_fitted
+from phimap.learn.fitted import Fitted, of_fitted
 from phimap.learn.registry import REGRESSION_LOSSES
+from phimap.learn.targets.base import TargetsKind
+from phimap.learn.targets.kinds import targets_kind
 from phimap.learn.targets.numbers import Numbers
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     """Kernel ridge regression on random features, streamed, with automatic regularisation.
 
@@ -32,15 +38,28 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         Number m of features. ``"auto"`` doubles m while the held-out error falls by 1 % or more, up to 8,192, to the
         byte budget, and to a cost that `effort` sets. For kernels with Nystroem features and up to 2,048 rows, it takes
         as many landmarks as rows.
-    loss : {"squared", "huber"}, default="squared"
+    loss : {"squared", "huber", "quantile", "poisson", "gamma", "tweedie"}, default="squared"
         ``"squared"`` is ridge regression. ``"huber"`` penalises errors beyond 1.35 times their scale linearly, so that
-        a few wild targets have little influence. The scale is estimated, see the notes.
+        a few wild targets have little influence. The scale is estimated, see the notes. ``"quantile"`` predicts
+        quantiles of the targets. ``"poisson"``, ``"gamma"`` and ``"tweedie"`` predict the mean of targets that are at
+        least 0 (for gamma: positive) as the exponential of a linear model, by the deviance of the law.
+    quantile : float or sequence of float, default=0.5
+        Level of the quantile for ``loss="quantile"``, between 0 and 1; or several levels that ascend, whose predictions
+        never cross.
+    power : float, default=1.5
+        Power of the mean to which the variance is proportional, for ``loss="tweedie"``: from 1 (Poisson) to 2 (gamma).
+        Powers between allow zeros among positive targets.
+    monotonic_cst : array-like of int of shape (n_features,), dict of str to int, or None, default=None
+        1 for columns with which the predictions may only rise, -1 for those with which they may only fall, 0 for
+        others; a dict names columns. For the squared loss and numbers; there are no corrections and trees. The
+        constraints hold on a grid, and a `MonotonicityWarning` says by how much they are missed on another one, if that
+        is more than a thousandth of the range; see `phimap.learn.monotone`.
     alpha : float or "auto", default="auto"
         Regularisation, in the units of ``sklearn.linear_model.Ridge`` on the features. ``"auto"`` minimises the exact
-        leave-one-out error for up to 2,048 rows. With more rows it minimises the squared error on up to 4,096 held-out
+        leave-one-out error for up to 2,048 rows. With more rows it minimises the squared error on up to 3,072 held-out
         rows (a tenth at most) and, if there are more rows than features, the leave-one-out errors of the 128 rows
-        farthest from the mean in scaled inputs. The model is then fitted on all rows. With ``loss="huber"``, alpha
-        minimises the held-out loss on a sample of at most 16,384 rows.
+        farthest from the mean in scaled inputs. The model is then fitted on all rows. With other losses, alpha
+        minimises the held-out loss on a sample of at most 16,384 rows, in the units of the notes.
     length_scale : float, "auto" or "median", default="auto"
         Width of a stationary kernel named by text, in the units of the metric. ``"auto"`` chooses it by held-out error.
         ``"median"`` is the median distance between random rows, measured as in the kernel (city-block distance for
@@ -54,14 +73,23 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     effort : {"fast", "normal", "thorough"}, default="normal"
         Level of the search: it sets how many kernels, widths and metrics are tried, see the notes.
     time_limit : float or None, default=None
-        Seconds after which the search begins no further trial, and no corrections are tried. The best kernel so far is
-        then fitted to all rows, which the limit does not shorten. The result depends on the speed of the machine. None
-        sets no limit.
+        Seconds after which the search begins no further trial, and no corrections or trees are tried. The best kernel
+        so far is then fitted to all rows, which the limit does not shorten. The result depends on the speed of the
+        machine. None sets no limit.
     corrections : {"auto", None}, default="auto"
         ``"auto"`` adds to the linear model, region by region, an exact kernel model of its residuals, if that lowers
         the squared error on held-out rows by 2 %. Corrections are tried only with the squared loss, and if
         ``kernel="auto"`` chooses a stationary kernel. There must be at least 8,000 dense rows, at least twice as many
         rows as features, and the rows must fit a quarter of the byte budget. None adds nothing.
+    trees : {"auto", None}, default="auto"
+        ``"auto"`` grows boosted trees beside the kernel model, which is smooth where trees have steps. The output is
+        the average of both, with the share of the trees that has the least squared error on validation rows, if that
+        lowers it by 0.5 % and by its standard error. Trees are tried only with the squared loss and
+        ``kernel="auto"``, from 1,000 dense rows on, and if the rows fit a quarter of the byte budget. None grows none.
+    validation : {"random", "last"}, default="random"
+        Rows that validate every choice of the fit. ``"random"`` takes random rows, or whole groups if groups are given
+        to `fit`. ``"last"`` takes the last rows in their order, or in that of the moments given as groups, for rows
+        that depend on time.
     standardize : {"auto", "columns", "global"} or None, default="auto"
         Scale every column to mean 0 and variance 1 (``"columns"``); or all columns by one factor (``"global"``), for
         inputs in one unit such as pixels; or not at all (None). ``"auto"`` scales the columns of dense rows. It scales
@@ -86,10 +114,11 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         ``"cg"`` makes several passes over the rows, by preconditioned conjugate gradients, and never holds such a
         matrix. Both choose alpha by the same criterion. ``"auto"`` factorises if the byte budget allows it, unless
         ``"cg"`` is predicted to take at most 0.4 of the time, usually from about 11,000 features on.
-        `solution_.choice` gives the reason. Huber's loss always uses a quasi-Newton solver. Solvers in passes keep no
-        sums for `partial_fit`, `merge` or standard deviations.
-    verbose : bool, default=False
-        Show progress on standard error, and name the columns that are left out because they are constant.
+        `solution_.choice` gives the reason. The other losses always use a quasi-Newton solver. Solvers in passes keep
+        no sums for `partial_fit`, `merge` or standard deviations.
+    verbose : bool or int, default=False
+        Show progress on standard error, and name the columns that are left out because they are constant; 2 also states
+        which solver is chosen, and why.
 
     Attributes
     ----------
@@ -97,15 +126,23 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         The fitted map, on scaled inputs.
     kernel_ : Kernel
         The exact kernel that `feature_map_` estimates.
+    loss_ : str
+        The loss of the solution.
     alpha_ : float
         The regularisation used.
     coef_ : ndarray of shape (n_components,) or (n_targets, n_components)
-    intercept_ : float or ndarray of shape (n_targets,)
+        Coefficients of the features. Several quantiles of a target have a row each.
+    constant_ : float or ndarray of shape (n_targets,)
+        Constant of the linear model. There is no `intercept_`, by which tools such as shap recognise models that are
+        linear in the columns.
     solution_ : LinearSolution
         Coefficients with the path of the regularisation, `status`, `n_passes` and `residual`; with ``loss="huber"``
-        also `scale`, the scale of the errors.
+        and ``"quantile"`` also `scale`, the scale of the errors.
     corrections_ : Corrections or None
         Corrections added to the linear model; `partial_fit` and `merge` drop them.
+    trees_ : BoostedTrees or None
+        Trees with whose outputs those of the kernel model are averaged, and their share; `partial_fit` and `merge` drop
+        them. `coef_`, `constant_`, `solution_` and `corrections_` are those of the kernel model.
     metric_ : ndarray of shape (d,) or (d, d)
         The metric of the d standardised columns, with mean eigenvalue 1: weights, or a matrix. All weights are one if
         no metric was learned.
@@ -149,6 +186,13 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     the fit if alpha is given, and from errors of held-out rows if alpha is chosen. Targets are clipped at 1,000 robust
     standard deviations from their median; for the search, at 5 robust standard deviations.
 
+    With ``loss="quantile"`` the problem is to minimise ``sum_i r_q(e_i) / s + alpha / 2 |W / s|^2`` for each level q,
+    where ``r_q(e) = max(q e, (q - 1) e)`` and s is the robust standard deviation of the targets. The loss is smoothed
+    near zero, ever less, until the objective is within a thousandth of its minimum. Targets are clipped as for Huber's
+    loss. With ``"poisson"``, ``"gamma"`` and ``"tweedie"`` it is ``sum_i d(y_i, mu_i) / 2 + alpha / 2 |W|^2`` with d
+    the deviance and ``log mu`` linear; in scikit-learn's generalised linear models, alpha is this alpha over n. The
+    search minimises the squared errors of ``y^(1 - power / 2)``, or of ``log y`` for gamma.
+
     **Cost.** n m^2 flops for the Gram matrix, O(m^3) for the solution, and the features. The exact n x n kernel matrix
     is never formed. Of the factorisations, only the dual form, for n < m or n up to 2,048, holds the n x m feature
     matrix and an n x n Gram matrix. float32 input is mapped in float32 and summed in float64.
@@ -157,6 +201,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
 
     References
     ----------
+    Koenker, Bassett (1978), *Regression quantiles*, Equation 3.2; Jorgensen (1987), *Exponential dispersion models*,
+    Section 4;
     Rahimi, Recht (2007), *Random features for large-scale kernel machines*, Section 2; Zandieh et al. (2021),
     *Scaling neural tangent kernels via sketching and random features*, Section 5.1 (alpha from held-out rows);
     Radhakrishnan, Beaglehole, Pandit, Belkin (2024), *Mechanism for feature learning in neural networks and
@@ -172,9 +218,17 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     True
     """
 
-    n_targets_: ClassVar[int] = of_fitted("targets.n_outputs", "Number t of targets.")
+    n_targets_: ClassVar[int] = of_fitted("targets.n_targets", "Number t of targets.")
     _targets_type = Numbers
     _losses = REGRESSION_LOSSES
+
+    quantile: float | Sequence[float] = 0.5
+    power: float = 1.5
+    monotonic_cst: Any = None
+
+    @property
+    def _targets_kind(self) -> TargetsKind:
+        return targets_kind(self.loss, self.quantile, self.power)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         r"""Predict targets and, optionally, their standard deviations.
@@ -189,7 +243,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         -------
         y_mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
             float32 for float32 input, else float64. Targets that are far from 0 relative to their range, such as times
-            in seconds, or of extreme size are predicted in float64.
+            in seconds, or of extreme size are predicted in float64. With ``loss="quantile"`` and several levels,
+            (..., n_quantiles); the quantiles of a row ascend.
         y_std : ndarray, of the shape and dtype of `y_mean`
             Only with `return_std`.
 
@@ -251,8 +306,64 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
             deviations = self._deviations.at(X, settings.compute)
         return mean, fitted.targets.decode(deviations).astype(mean.dtype, copy=False)
 
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        """Intervals that hold a given share of new targets, whatever the law of the noise.
+
+        Parameters
+        ----------
+        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            Share of new targets within their intervals, between 0 and 1.
+
+        Returns
+        -------
+        ndarray, or Dask array if `X` is one, of shape (n_samples, 2), or (n_samples, n_targets, 2) for several targets
+            Lower and upper bounds, in the dtype of the predictions. Infinite if there were too few rows for `coverage`.
+
+        Raises
+        ------
+        ValueError
+            If `coverage` is not between 0 and 1, or the model has no conformal scores: its file is of an earlier
+            version, or there were too few groups.
+
+        Notes
+        -----
+        A bound is ``f(x) -+ q s(x)``. s is the scale of the errors, a ridge regression of their logarithms at up to 768
+        other rows on the features of the model. q is a quantile of ``|y - f(x)| / s(x)`` at the conformal rows: a
+        tenth of the rows, at most 1,024, drawn at random. These rows are not used to choose kernel, metric, alpha,
+        corrections or trees, nor to learn s. After these choices, the model is fitted to all rows. The error of a
+        conformal row is that of the fit without the row, see `phimap.learn.left_out`.
+
+        **Coverage.** It is marginal: the share holds on average over new rows like the training rows, not for each x.
+        If the conformal rows had been left out of the model, it would be exact on average over draws of the data, and
+        its standard deviation over the draws of c conformal rows would be ``(p (1 - p) / c)^{1/2}``, 0.9 % for p = 0.9
+        and c = 1,024. With the rows in the model, the guarantee holds for fits that one row hardly changes. Below 1,000
+        rows, all rows are conformal rows, although they choose kernel, metric and alpha, and s is 1; the share may then
+        fall short by some points. Below 100 rows, a coverage above ``n / (n + 1)`` gives infinite bounds.
+
+        With groups, whole groups are conformal, and the error of a row is that of the fit without its group. The share
+        then holds on average over new groups, if there are many groups. With ``validation="last"`` the conformal rows
+        are those before the validation rows, which are the last. Their errors are then those of a fit without conformal
+        and validation rows. Nothing is promised if the future differs from the past.
+
+        After solvers in passes (conjugate gradients, and losses other than the squared one) the errors are those of the
+        rows that also chose alpha, and s is 1, with two exceptions. For deviances, s(x) is ``f(x)^(power / 2)``, and
+        bounds are at least 0. For several quantiles, f(x) is the middle between the lowest and the highest quantile,
+        and s(x) is half of the distance between them.
+
+        **Cost.** As `predict`, with another column of outputs for each target.
+
+        **Differs from the source in** the scale, and in the fit to all rows.
+
+        References
+        ----------
+        Lei, G'Sell, Rinaldo, Tibshirani, Wasserman (2018), *Distribution-free predictive inference for regression*,
+        Sections 2.2 and 5.2; Barber, Candes, Ramdas, Tibshirani (2021), *Predictive inference with the jackknife+*.
+        """
+        return self._apply(Fitted.intervals, X, coverage=check_coverage(coverage))
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R2 of the predictions, averaged over targets.
+        """R2 of the predictions, averaged over targets, or D2 with a loss of quantiles, counts or positive numbers.
 
         Parameters
         ----------
@@ -264,14 +375,22 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         Returns
         -------
         float
+            As `sklearn.metrics.r2_score`, `d2_pinball_score` (averaged over levels) or `d2_tweedie_score`. For Dask
+            collections, D2 gathers targets and predictions.
         """
-        return self._score_collection(X, y, sample_weight) if is_dask(X) else super().score(X, y, sample_weight)
+        if is_dask(X):
+            return self._score_collection(X, y, sample_weight)
+        predicted: Any = self.predict(X)
+        return self._fitted.targets.score(y, predicted, sample_weight)  # pyright: ignore[reportAttributeAccessIssue]
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add rows to the training data.
 
         The rows of the first call fix the scaling, the length scale and the feature map, so these rows should be
         typical. After `fit` the map does not change. The coefficients are computed when they are next needed.
+
+        Kernel, metric and number of features are chosen on the rows of the first call alone, so a model of rows that
+        come in parts errs more than a fit to all of them. Where all rows can be read again, use `fit_batches`.
 
         Parameters
         ----------

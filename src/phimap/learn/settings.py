@@ -13,7 +13,7 @@ import numpy as np
 from phimap._random import named_streams, seed_sequence
 from phimap._validation import check_choice, check_integer, check_real, is_none
 from phimap._warnings import caller_level
-from phimap.config import is_budget_stated, size_text
+from phimap.config import is_budget_stated, memory_budget, size_text
 from phimap.learn.ridge.alpha import check_alpha
 from phimap.learn.ridge.nystroem_preconditioner import rows_in_passes
 from phimap.learn.rows.samples import CAPACITY
@@ -24,23 +24,20 @@ from phimap.learn.search.width import most_components
 from phimap.random_map import FIT_ROWS, RandomMap
 
 # Purposes of the named random streams.
-_ROLES = ("sample", "map", "probes", "solver", "variance", "search")
+_ROLES = ("sample", "map", "probes", "solver", "variance", "search", "monotone", "trees")
 
 
 class Compute(NamedTuple):
-    """Device, threads and memory of the computations; outputs do not depend on `memory` and `n_jobs`.
+    """Device and threads of the computations; outputs do not depend on `n_jobs`.
 
     Attributes
     ----------
     device : str
     n_jobs : int or None
-    memory : int
-        Byte budget of the process.
     """
 
     device: str
     n_jobs: int | None
-    memory: int
 
 
 @dataclass(frozen=True)
@@ -52,23 +49,32 @@ class FitSettings:
     kernel : KernelSpec
     n_components : int or "auto"
     loss : str
+        ``"auto"`` leaves the choice to the fit of a classifier whose kernel is searched.
     alpha : float or "auto"
     effort : Effort
     deadline : float
         Time of `time.monotonic` from which the search begins no further trial; infinite without a limit.
     corrections : bool
         Whether corrections are to be tried.
+    trees : bool
+        Whether trees are to be tried.
+    last : bool
+        Whether the last rows validate every choice, in place of random ones.
     standardize : str or bool
+    fills_missing : bool
+        Whether a model of complete numbers replaces missing cells of later rows; not with ``encode=None``.
     solver : {"auto", "cholesky", "cg"}
     class_weight : object
         `class_weight` of a classifier; checked against the classes once they are known.
+    monotonic_cst : object
+        `monotonic_cst` of a regressor; checked against the columns once they are known.
     memory : int
         Byte budget on which all choices are based, so that no choice depends on the machine.
     states_memory : bool
         Whether `memory` comes from the parameter or the configuration; if not, it is the default.
     compute : Compute
     seed : SeedSequence
-    verbose : bool
+    verbose : int
     """
 
     kernel: KernelSpec
@@ -78,14 +84,18 @@ class FitSettings:
     effort: Effort
     deadline: float
     corrections: bool
+    trees: bool
+    last: bool
     standardize: str | bool
+    fills_missing: bool
     solver: str
     class_weight: Any
+    monotonic_cst: Any
     memory: int
     states_memory: bool
     compute: Compute
     seed: np.random.SeedSequence
-    verbose: bool
+    verbose: int
 
     @classmethod
     def of(
@@ -108,31 +118,52 @@ class FitSettings:
         seed : SeedSequence, optional
             Seed of a fit that continues; None takes ``params["random_state"]``.
         """
-        if not is_none(params["corrections"]):
-            check_choice("corrections", params["corrections"], ("auto",))
+        for name in ("corrections", "trees"):
+            if not is_none(params[name]):
+                check_choice(name, params[name], ("auto", None))
         kernel = KernelSpec.of(params["kernel"], params["length_scale"], params["metric"])
         n_components, limit = params["n_components"], params["time_limit"]
         if isinstance(n_components, str):
             check_choice("n_components", n_components, ("auto",))
         else:
             n_components = check_integer("n_components", n_components, least=1)
+        loss = check_choice("loss", params["loss"], losses)
+        solver = check_choice("solver", params["solver"], ("auto", "cholesky", "cg"))
+        if (monotonic_cst := params.get("monotonic_cst")) is not None:
+            if loss != "squared" or solver == "cg":
+                raise ValueError(
+                    f"`monotonic_cst` applies to loss='squared' and solver='cholesky', got {loss!r} and {solver!r}. "
+                    "Leave it out."
+                )
+            solver = "cholesky"
+        if loss == "auto" and not (isinstance(kernel.kernel, str) and kernel.kernel == "auto"):
+            loss = "squared"
         return cls(
             kernel,
             n_components,
-            check_choice("loss", params["loss"], losses),
+            loss,
             check_alpha(params["alpha"]),
             EFFORTS[check_choice("effort", params["effort"], tuple(EFFORTS))],
             np.inf if limit is None else time.monotonic() + check_real("time_limit", limit, above=0.0),
-            not is_none(params["corrections"]),
+            not is_none(params["corrections"]) and monotonic_cst is None,
+            not is_none(params["trees"]) and monotonic_cst is None,
+            check_choice("validation", params["validation"], ("random", "last")) == "last",
             check_standardisation(params["standardize"]),
-            check_choice("solver", params["solver"], ("auto", "cholesky", "cg")),
+            params["encode"] is not None,
+            solver,
             params.get("class_weight"),
+            monotonic_cst,
             memory,
             params["memory"] is not None or is_budget_stated(),
             compute,
             seed_sequence(params["random_state"]) if seed is None else seed,
-            bool(params["verbose"]),
+            int(params["verbose"]),
         )
+
+    @property
+    def first_loss(self) -> str:
+        """The loss that is minimised first: the squared loss if the loss is to be chosen."""
+        return "squared" if self.loss == "auto" else self.loss
 
     @property
     def n_jobs(self) -> int | None:
@@ -144,10 +175,11 @@ class FitSettings:
 
         Without a stated budget, the budget of the process is half of the free memory.
         """
-        if not self.states_memory and needed > 2 * self.compute.memory:
+        budget = memory_budget()
+        if not self.states_memory and needed > 2 * budget:
             raise MemoryError(
-                f"this fit needs {size_text(needed)}, and {size_text(2 * self.compute.memory)} are free. Free memory, "
-                f"use fewer components, or give a smaller budget, such as memory='{self.compute.memory >> 20}MB'."
+                f"this fit needs {size_text(needed)}, and {size_text(2 * budget)} are free. Free memory, use fewer "
+                f"components, or give a smaller budget, such as memory='{budget >> 20}MB'."
             )
 
     def stream(self, role: str) -> np.random.Generator:
@@ -175,9 +207,10 @@ class FitSettings:
         width = self.most_width
         rows = self.kernel.rows_to_fit(width)
         rows += CAPACITY if rows > FIT_ROWS else 0
-        rows = max(rows, rows_in_passes(self.loss, self.solver, self.kernel.kernel, width))
+        rows = max(rows, rows_in_passes(self.first_loss, self.solver, self.kernel.kernel, width))
         if self.kernel.may_search() or self.n_components == "auto":
-            rows = max(rows, self.effort.n_rows[-1])
+            # The search leaves out the conformal rows, which are at most a quarter of the sample.
+            rows = max(rows, self.effort.n_rows[-1] + CAPACITY // 4)
         return rows
 
     def warn_of_ignored(self) -> None:

@@ -1,9 +1,9 @@
-"""The interface of solvers, which make passes over blocks of features until they have a solution."""
+"""The interface of solvers. A solver makes passes over blocks of features until it has a solution."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from phimap.records import NOT_SAVED, Record, of_floats, of_number
 Sums = tuple[np.ndarray, ...]
 #: The contribution of one block (r, m) with its targets (r, t) and weights (r,) to the sums of a pass.
 Summand = Callable[[FeatureBlock, np.ndarray, np.ndarray], Sums]
-#: An algorithm in passes: it yields the summand of its next pass and is sent the sums over all rows.
+#: An algorithm in passes, as a generator. It yields the summand of its next pass and receives the sums over all rows.
 Passes = Generator[Summand, Sums, "LinearSolution"]
 #: Blocks of features with targets and weights; each pass iterates over them once.
 Stream = Iterable[WeightedBlock] | RowSource
@@ -35,8 +35,8 @@ class HeldOutScores(Record):
     Attributes
     ----------
     predictions : ndarray of shape (r, t)
-        Predictions at an alpha equal or close to that of the solution. Either each row was left out by itself, or all
-        r rows were left out together.
+        Predictions with an alpha equal or close to that of the solution. Either each row was left out separately, or
+        all r rows were left out together.
     targets : ndarray of shape (r, t)
     weights : ndarray of shape (r,) or None
         Weights of these rows. Means with these weights estimate means over all rows. None if all weights are equal.
@@ -100,7 +100,7 @@ class LinearSolution(Record):
 
 
 class PassSums(Accumulator):
-    """Sums of a pass over blocks of features.
+    """Sums over the blocks of features of a pass.
 
     Attributes
     ----------
@@ -132,8 +132,8 @@ class PassSums(Accumulator):
 class Solver(ABC):
     """Finds a linear model from a stream of blocks, in passes.
 
-    A subclass implements its algorithm as the generator `_passes`, in which a pass is one yield expression. It is run
-    by `solve`.
+    A subclass implements its algorithm as the generator `_passes`, in which each yield expression is a pass. The
+    function `solve` runs the generator.
     """
 
     #: Largest number of passes over the rows.
@@ -162,7 +162,7 @@ def solve(solver: Solver, stream: Stream, m: int, t: int, eps: float) -> LinearS
 
 
 def sums_of_pass(stream: Stream, summand: Summand) -> Sums:
-    """Return the sums of the contributions of all blocks of a stream, after one pass."""
+    """Return the sums over all blocks of a stream of their contributions, after one pass."""
     sums = accumulate(stream, lambda first_row: PassSums(summand)).sums
     if sums is None:
         raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
@@ -193,6 +193,8 @@ class Problem:
         Records the stages of the solution.
     scored : bool
         Whether held-out scores are needed even if alpha is given.
+    loss_parameters : mapping
+        Parameters of the loss of the outputs, by name; empty if the name of the loss determines it.
     """
 
     stream: Any
@@ -208,6 +210,7 @@ class Problem:
     n_jobs: int | None
     stages: Stages
     scored: bool = False
+    loss_parameters: Mapping[str, Any] = field(default_factory=dict)
 
     @contextmanager
     def stage(self, name: str, n_rows: int | None = None) -> Iterator[None]:
@@ -225,7 +228,7 @@ class Solved(NamedTuple):
 
 
 class Member(ABC):
-    """A member of the registry, which solves the problems of one loss."""
+    """An entry of the registry: a solver of the problems of one loss."""
 
     #: Whether encoded targets are signs; else they are numbers.
     takes_signs = False
@@ -242,7 +245,7 @@ class Member(ABC):
 
 
 class PassesSolver(Member):
-    """A member of the registry that solves in passes over the rows, and keeps no sums."""
+    """An entry of the registry that solves in passes over the rows, and keeps no sums."""
 
     @abstractmethod
     def solve(self, problem: Problem) -> LinearSolution:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from phimap._validation import check_finite
+from phimap._validation import check_finite, check_unmasked
 from phimap.ops import to_host
 from phimap.tables.frames import rows_at
 
@@ -19,6 +19,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
     """Return `sample_weight` as float64 weights of `n_rows` rows; None if all are one. Weights may be zero."""
     if sample_weight is None:
         return None
+    check_unmasked(sample_weight, "sample_weight")
     weights = np.asarray(to_host(sample_weight))
     if weights.dtype.kind not in "biufO":
         raise TypeError(f"`sample_weight` must hold numbers, got {weights.dtype}. Give one number for each row.")
@@ -73,7 +74,7 @@ def total_weight(weights: np.ndarray | None, n_rows: int) -> float:
 
 
 def weighted_mean(values: np.ndarray, weights: np.ndarray | None, axis: int = 0) -> np.ndarray:
-    """Return the mean of `values` along an axis, weighted by `weights`. The sum is formed in a fixed order."""
+    """Return the mean of `values` along an axis, weighted by `weights`. The terms are added in a fixed order."""
     if weights is None:
         return values.mean(axis=axis)
     return weighted_sum(values, weights, axis) / weights.sum()
@@ -86,3 +87,10 @@ def weighted_sum(values: np.ndarray, weights: np.ndarray | None, axis: int = 0) 
     shape = [1] * values.ndim
     shape[axis] = -1
     return (values * weights.reshape(shape)).sum(axis=axis)
+
+
+def weighted_quantile(values: np.ndarray, weights: np.ndarray, level: float) -> float:
+    """Return the smallest of `values` (r,) at which the cumulative weight reaches the share `level` of the total."""
+    order = np.argsort(values, kind="stable")
+    sums = np.cumsum(weights[order])
+    return float(values[order[np.searchsorted(sums, level * sums[-1])]])

@@ -59,7 +59,7 @@ def subset_rows(X: Any, n_subset: int | None, random_state: RandomState) -> Any:
 
 
 def exact_matrix(kernel: Kernel, X: Any) -> np.ndarray:
-    """``kernel(X)`` (n, n) in float64 on the host."""
+    """Return ``kernel(X)`` (n, n) in float64 on the host."""
     return np.asarray(kernel(to_host(X)), dtype=np.float64)
 
 

@@ -44,8 +44,19 @@ def host(dtype: Any = np.float64) -> Ops:
 
 
 def to_host(X: Any) -> Any:
-    """Return `X` on the host: a tensor becomes a NumPy array, any other input is returned unchanged."""
-    return X.cpu().numpy() if is_tensor(X) else X
+    """Return `X` on the host: a tensor becomes a NumPy array, any other input is returned unchanged.
+
+    Raises
+    ------
+    ValueError
+        If `X` is a sparse tensor or records gradients.
+    """
+    if not is_tensor(X):
+        return X
+    from phimap.ops.torch_ops import check_plain
+
+    check_plain(X)
+    return X.cpu().numpy()
 
 
 def ops_for(X: Any) -> Ops:
@@ -54,6 +65,9 @@ def ops_for(X: Any) -> Ops:
         from phimap.ops.torch_ops import TorchOps
 
         return TorchOps.of(X)
+    # Traced arrays of `phimap.exports` carry their backend.
+    if (own := getattr(X, "ops", None)) is not None:
+        return own
     return host(np.float32 if X.dtype == np.uint8 else X.dtype)
 
 

@@ -27,6 +27,21 @@ def leaky_relu(x: Any, slope: float = 0.01) -> Any:
     return x.clip(min=0) + slope * x.clip(max=0)
 
 
+def leaky_step(x: Any, slope: float = 0.01) -> Any:
+    """Return 1 where x is positive and `slope` elsewhere."""
+    return (x > 0) * (1 - slope) + slope
+
+
+def erf_slope(x: np.ndarray) -> np.ndarray:
+    """Return the derivative of erf."""
+    return 2 / np.pi**0.5 * np.exp(-(x**2))
+
+
+def gelu_slope(x: np.ndarray) -> np.ndarray:
+    """Return the derivative of `gelu`."""
+    return special.ndtr(x) + x * np.exp(-(x**2) / 2) / (2 * np.pi) ** 0.5
+
+
 #: All other activations: functions of float32 or float64 arrays that keep the dtype.
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "abs": np.abs,
@@ -37,6 +52,25 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "sign": np.sign,
     "sin": np.sin,
     "softplus": softplus,
+}
+
+#: Functions that are derivatives of activations, and no activations themselves.
+SLOPE_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "erf-slope": erf_slope,
+    "gelu-slope": gelu_slope,
+    "leaky-step": leaky_step,
+    "sigmoid": special.expit,
+}
+#: The derivative of each activation, up to its sign; that of step and sign is 0 almost everywhere.
+SLOPES = {
+    "abs": "sign",
+    "cos": "sin",
+    "erf": "erf-slope",
+    "gelu": "gelu-slope",
+    "leaky-relu": "leaky-step",
+    "relu": "step",
+    "sin": "cos",
+    "softplus": "sigmoid",
 }
 
 NAMES = tuple(sorted([*FUNCTIONS, *RECTIFIED]))

@@ -1,16 +1,16 @@
-"""Core array operations, shared by all map families; the generic body of every primitive consists of them."""
+"""Core array operations, which all map families share. The generic body of every primitive consists of them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 # An array of the backend: numpy.ndarray, scipy.sparse CSR (inputs only) or torch.Tensor.
 Array = Any
-#: Place values of the four ternary digits that one byte holds: see `primitives.ternary_product`.
+#: Place values in base 3 of the four digits that one byte holds: see `primitives.ternary_product`.
 TERNARY_PLACES = (1, 3, 9, 27)
 
 
@@ -28,17 +28,23 @@ class Ops(ABC):
         float32 or float64: the dtype of inputs, results and constants.
     """
 
-    # The name of the backend, by which a primitive finds its override.
+    # The name of the backend. A primitive finds its override by this name.
     backend: ClassVar[str]
     dtype: np.dtype
-    # Minimum number of rows of a tile, a block of rows processed at once: enough work for one call of this backend.
+    # Minimum number of rows of a tile. A tile is a block of rows that one call of this backend processes, and should be
+    # enough work for a call.
     least_tile_rows: int
     # Upper limit for the scratch memory of a tile, in bytes.
     tile_bytes: int
-    # Functions of arrays, by name, for all activations that are not rectified powers; cosine and sine are included.
+    # Functions of arrays, by name: cosine, sine, and all activations that are not rectified powers.
     activations: Mapping[str, Callable[[Array], Array]]
-    # Whether running tiles on several host threads saves time.
+    # Whether several host threads process tiles faster than one thread.
     threaded: bool
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for backends whose constants can be exchanged."""
+        return self.backend, self.dtype
 
     @abstractmethod
     def constant(self, host: np.ndarray) -> Array:

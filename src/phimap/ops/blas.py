@@ -51,7 +51,7 @@ class _Info:
 
 
 def _block(array: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return a block and its row stride in entries; a single row may have any stride."""
+    """Return a block and its row stride, in entries; a single row may have any stride."""
     (h, w), item = array.shape, array.itemsize
     far = array.strides[0] // item if h > 1 else max(w, 1)
     assert array.dtype == np.float64

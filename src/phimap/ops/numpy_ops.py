@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from phimap.ops.activations import FUNCTIONS
+from phimap.ops.activations import FUNCTIONS, SLOPE_FUNCTIONS
 from phimap.ops.base import Array, Ops
 from phimap.ops.threads import run_tasks
 
@@ -17,10 +17,10 @@ class NumpyOps(Ops):
     """
 
     backend = "numpy"
-    activations = FUNCTIONS
+    activations = FUNCTIONS | SLOPE_FUNCTIONS
     least_tile_rows = 256
-    # The size of most cores' L2 cache. Scratch memory holds a tile's projections, which are read again at once, but not
-    # its outputs.
+    # The size of the L2 cache of most cores. Scratch memory holds a tile's projections, which are read again at once,
+    # but not its outputs.
     tile_bytes = 2**20
     threaded = True
 
@@ -59,7 +59,8 @@ class NumpyOps(Ops):
         return np.ascontiguousarray(X)
 
     def is_finite(self, X: Array) -> bool:
-        # A finite sum implies finite entries. A sum that is not finite may have overflowed, so the entries are tested.
+        # A finite sum implies finite entries. If the sum is not finite, it may only have overflowed, so the entries are
+        # tested.
         with np.errstate(over="ignore", invalid="ignore"):
             return bool(np.isfinite(X.sum()) or np.isfinite(X).all())
 
@@ -76,7 +77,7 @@ class NumpyOps(Ops):
         np.multiply(A, B, out=out)
 
     def matmul(self, X: Array, W: Array) -> Array:
-        # No warning here: callers test the results for overflow and report it.
+        # Overflow causes no warning here, because callers test the results for overflow and report it.
         with np.errstate(over="ignore", invalid="ignore"):
             return X @ W
 
@@ -110,7 +111,8 @@ class NumpyOps(Ops):
         np.add.at(out.T, places, X.T)
 
     def row_norms(self, X: Array) -> Array:
-        # Rows are divided by their largest entry first: float32 squares overflow from 1.8e19, underflow below 1e-19.
+        # Rows are first divided by their largest entry, because float32 squares overflow above 1.8e19 and underflow
+        # below 1e-19.
         if sparse.issparse(X):
             peak = np.asarray(abs(X).max(axis=1).todense()).ravel()
             scaled = self.scale_rows(X, self.reciprocal(peak))

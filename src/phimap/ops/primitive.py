@@ -1,4 +1,4 @@
-"""Primitives: fused operations with a generic body in core operations and faster overrides for some backends.
+"""Primitives: fused operations. Each has a generic body in core operations, and faster overrides for some backends.
 
 A file of `phimap.ops.primitives` defines one primitive, or a few that are only used together. It has the contract, the
 generic body, which serves every backend without an override, and the overrides. `tests/ops/test_primitives.py` compares
@@ -29,8 +29,8 @@ class Primitive(Generic[Parameters, Result]):
     ----------
     generic : callable
         The body in core operations. Some primitives pass on a value whose format depends on the backend, such as a
-        transform that a product reads. The primitives that share such a value are in one file, a backend overrides all
-        of them or none, and their generic bodies call each other's generic bodies.
+        transform from which a product is computed. The primitives that share such a value are in one file; a backend
+        overrides all of them or none; and their generic bodies call each other's generic bodies.
     overrides : dict
         Backend-specific bodies, by the name of the backend.
     """

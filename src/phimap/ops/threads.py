@@ -19,16 +19,16 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _inside = local()
-# Maximum number of threads of the pool, shared by all callers. A thread is started when it is first needed.
+# Maximum number of threads of the pool, which all callers share. A thread is started when it is first needed.
 _MOST_HELPERS = 256
 
 
 def run_tasks(task: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None = None) -> list[Result]:
     """Call ``task(item)`` for every item on `n_jobs` threads, the calling one included; return the results in order.
 
-    BLAS is limited to one thread meanwhile, also for one job, so that a result depends on the items but not on the
-    number of threads. After an exception no further task is started. Once the running tasks have ended, the exception
-    of the earliest failed item is raised. A call from inside a task runs its items in that task's thread.
+    Meanwhile, BLAS is limited to one thread, even for one job, so that a result depends on the items but not on the
+    number of threads. After an exception, no further task is started. Once the running tasks have ended, the exception
+    of the earliest failed item is raised. If a task calls this function, the items run in the thread of that task.
     """
     items = list(items)
     n_threads = min(thread_count(n_jobs), len(items))
@@ -36,14 +36,14 @@ def run_tasks(task: Callable[[Item], Result], items: Iterable[Item], n_jobs: int
         if n_threads <= 1 or getattr(_inside, "task", False):
             return [task(item) for item in items]
         work = _Work(task, items)
-        # A copy of the context gives every thread the caller's context variables.
+        # Each thread gets a copy of the context, and so the caller's context variables.
         helpers = [_pool().submit(copy_context().run, work.run) for _ in range(n_threads - 1)]
         try:
             with _in_task():
                 work.run()
         finally:
             work.stop()
-            # Other callers may occupy the pool: helpers that have not started are cancelled, not awaited.
+            # Other callers may occupy the pool, so helpers that have not started are cancelled instead of awaited.
             wait([helper for helper in helpers if not helper.cancel()])
         return work.finished()
 
@@ -145,7 +145,7 @@ class _Limits:
         depth = getattr(_inside, "depth", 0)
         with self._lock:
             for index, library in enumerate(_libraries()):
-                # Checked on every entry: other code may have raised the limit since.
+                # The limit is checked on every entry, because other code may have raised it in the meantime.
                 if (count := library.get_num_threads()) not in (None, 1):
                     before = _of_this_thread() if _is_per_thread(library) else self._before
                     before.setdefault(index, count)
@@ -193,7 +193,8 @@ def _is_per_thread(library: Any) -> bool:
 
 def _set_threads(library: Any, count: int) -> None:
     """Set the number of threads, even if another thread has set it before."""
-    # threadpoolctl 3.7 introduced a controlling thread, whose setting overrides others; control is released first.
+    # In threadpoolctl 3.7, a controlling thread was introduced whose setting overrides others, so control is released
+    # first.
     release = getattr(library, "clear_controlling_thread", None)
     if release is not None:
         release(force=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from types import MappingProxyType
 from typing import Any
 
@@ -9,18 +10,19 @@ import numpy as np
 import torch
 
 from phimap.config import memory_budget
-from phimap.ops.activations import leaky_relu
+from phimap.ops.activations import leaky_relu, leaky_step
 from phimap.ops.base import Array, Ops
 
-# Largest order of the Hadamard matrices whose products make up the Walsh-Hadamard transform: matrix products use a
-# GPU's matrix units. H of order ab is the Kronecker product of the Hadamard matrices of orders a and b.
+# Largest order of the Hadamard matrices whose products make up the Walsh-Hadamard transform. Products with matrices of
+# this order run on a GPU's matrix units. H of order ab is the Kronecker product of the Hadamard matrices of orders a
+# and b.
 _HADAMARD_ORDER = 128
 
 _TORCH_DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
 _NUMPY_DTYPES = {tensor: array for array, tensor in _TORCH_DTYPES.items()}
 
-# Scratch memory of a tile on a GPU: at least this many bytes. If more, at most 1/64 of the device's memory and 1/8 of
-# the memory budget, which leaves room for a few arrays of that size.
+# Scratch memory of a tile on a GPU: at least this many bytes. It may be more, up to 1/64 of the device's memory and 1/8
+# of the memory budget, which leaves room for a few arrays of that size.
 _LEAST_CUDA_TILE = 256 * 2**20
 _DEVICE_SHARE, _BUDGET_SHARE = 64, 8
 
@@ -34,8 +36,12 @@ class TorchOps(Ops):
             "abs": torch.abs,
             "cos": torch.cos,
             "erf": torch.erf,
+            "erf-slope": lambda x: 2 / np.pi**0.5 * torch.exp(-(x**2)),
             "gelu": torch.nn.functional.gelu,
+            "gelu-slope": lambda x: torch.special.ndtr(x) + x * torch.exp(-(x**2) / 2) / (2 * np.pi) ** 0.5,
             "leaky-relu": leaky_relu,
+            "leaky-step": leaky_step,
+            "sigmoid": torch.sigmoid,
             "sign": torch.sign,
             "sin": torch.sin,
             # torch's softplus returns x for x > 20, which is not exact in float64.
@@ -50,6 +56,10 @@ class TorchOps(Ops):
         self.device = device
         self.tile_bytes = _tile_bytes(device)
         self._hadamards: dict[int, torch.Tensor] = {}
+
+    @property
+    def key(self) -> Hashable:
+        return self.backend, self.dtype, self.device
 
     @classmethod
     def of(cls, X: torch.Tensor) -> TorchOps:
@@ -168,8 +178,9 @@ def check_tensor(X: torch.Tensor) -> torch.Tensor:
     Raises
     ------
     ValueError
-        If `X` is complex or not two-dimensional.
+        If `X` is complex, sparse or not two-dimensional, or records gradients.
     """
+    check_plain(X)
     if X.is_complex():
         raise ValueError("`X` must be real, got a complex tensor: Complex data not supported.")
     if X.ndim != 2:
@@ -177,6 +188,14 @@ def check_tensor(X: torch.Tensor) -> torch.Tensor:
     if X.dtype not in _NUMPY_DTYPES:
         X = X.to(torch.float64)
     return X.contiguous()
+
+
+def check_plain(X: torch.Tensor) -> None:
+    """Raise unless `X` is a dense tensor that records no gradients."""
+    if X.layout != torch.strided:
+        raise ValueError(f"tensors must be dense, got the layout {X.layout}. Use to_dense(), or a CSR matrix of SciPy.")
+    if X.requires_grad:
+        raise ValueError("tensors must not record gradients, got requires_grad=True. Use detach().")
 
 
 def first_non_finite(X: torch.Tensor) -> tuple[int, int, float] | None:

@@ -1,4 +1,4 @@
-"""Projections, which draw random directions jointly and multiply rows by these directions.
+"""Projections. A projection draws random directions jointly and multiplies rows by these directions.
 
 A kernel provides the distribution of one direction. A projection draws many directions. It depends on the distribution
 only, not on the kernel. `REGISTRY` lists all projections.
@@ -71,10 +71,10 @@ REGISTRY: dict[str, type[Projection]] = {
     )
 }
 
-# Maximum number of columns for which "auto" chooses minimum-energy points. For more columns, they are hardly more
-# accurate than spherical structured features, and they cost more.
+# Up to this number of columns, "auto" chooses minimum-energy points. With more columns, they are hardly more accurate
+# than spherical structured features and cost more.
 WIDEST_DESIGN = 48
-# Maximum number of columns for which "auto" chooses Sobol points. For more, they are slow to draw and gain little.
+# Up to this number of columns, "auto" chooses Sobol points. With more columns, they are slow to draw and gain little.
 _WIDEST_SOBOL = 1024
 
 

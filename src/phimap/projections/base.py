@@ -22,7 +22,7 @@ class ProjectionRecord(Record, ABC):
     n_features: int
     n_directions: int
 
-    #: Minimum number of rows for which `blocks` is efficient; None uses the backend's minimum.
+    #: Minimum number of rows for which `blocks` is efficient; None stands for the backend's minimum.
     least_tile_rows: ClassVar[int | None] = None
     #: Quadrature weights (s,) of the directions; None means equal weights 1/s. Weights may be negative.
     weights: np.ndarray | None = None
@@ -96,7 +96,7 @@ class Projection(BaseEstimator, ABC):
     needs_rotation_invariance: ClassVar[bool] = False
     #: Whether the law must be a mixture of scaled Gaussians: the projection multiplies Gaussians by random factors.
     needs_gaussian_mixture: ClassVar[bool] = False
-    #: Whether the directions are parts of one long random vector, so that their entries must be exchangeable.
+    #: Whether the directions are parts of one long random vector, which requires exchangeable entries.
     needs_generators: ClassVar[bool] = False
     #: Whether the projection needs a law with finite variance, because it matches second moments.
     needs_finite_variance: ClassVar[bool] = False
@@ -125,7 +125,7 @@ class Projection(BaseEstimator, ABC):
 
     @classmethod
     def _requirements(cls, law: SpectralLaw) -> tuple[tuple[str, bool], ...]:
-        """Every possible requirement in words, and whether the law meets it or this projection does not need it."""
+        """Yield every possible requirement in words, and whether the law meets it or it does not apply here."""
         return (
             ("a rotation-invariant spectral law", law.is_rotation_invariant or not cls.needs_rotation_invariance),
             (
@@ -170,7 +170,8 @@ class Projection(BaseEstimator, ABC):
                 f"`projection`={self.name!r} needs {needed}, which {law.kernel_name} lacks. "
                 "Use projection='qmc', or 'gaussian'."
             )
-        # Memory is not checked for subset laws: their directions are stored without zeros if that takes less memory.
+        # The memory of subset laws is not checked, because their directions are stored without zeros if that takes less
+        # memory.
         n_bytes = 0 if isinstance(law, SubsetLaw) else 8 * self.drawn_arrays * n_directions * law.n_features
         if n_bytes > memory_budget():
             raise MemoryError(

@@ -11,8 +11,8 @@ import numpy as np
 from phimap.ops import Array, Ops
 from phimap.projections.base import ProjectionRecord
 
-# Number of directions computed per call. For narrow rows, blocks are small, and several blocks are computed together to
-# save call overhead.
+# Number of directions that one call computes. For narrow rows, blocks are small, and several of them are computed
+# together to save call overhead.
 TOGETHER = 1024
 
 
@@ -69,7 +69,7 @@ class BlockRecord(ProjectionRecord):
             yield columns, self._values(ops, prepared, some, columns)
 
     def _prepared(self, ops: Ops, X: Array) -> Any:
-        """The rows of `X` in the form that all blocks use, computed once: scaled and dense by default."""
+        """Return the rows of `X` in the form that all blocks use. By default they are scaled and dense."""
         return ops.scale_columns(ops.dense(X), self.input_scale)
 
     @abstractmethod

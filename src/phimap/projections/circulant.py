@@ -25,19 +25,19 @@ class Circulant(Projection):
     Notes
     -----
     **Error.** Unbiased: every direction holds the coordinates of w in some order and follows the law of w. Directions
-    of one block are dependent: their dependence involves the inner products rho_k of ``(x - y) / |x - y|`` with its
+    of one block are dependent. Their dependence involves the inner products rho_k of ``(x - y) / |x - y|`` with its
     cyclic shifts. Averaged over D, the sum of rho_k^2 is nearly 1. For the Gaussian kernel at a distance of tau length
-    scales, the variance of paired features is ``((1 - exp(-tau^2))^2 + tau^4 exp(-tau^2)) / (2 s)``: up to twice the
-    variance of independent draws for close rows, and the same for distant rows. The survey states, incorrectly, that
-    the variance is the same at all distances.
+    scales, the variance of paired features is ``((1 - exp(-tau^2))^2 + tau^4 exp(-tau^2)) / (2 s)``. For close rows
+    this is up to twice the variance of independent draws, and for distant rows it is the same. The survey states,
+    incorrectly, that the variance is the same at all distances.
 
     **Cost.** O(s log d) flops per row, one transform per d directions, and 16 bytes stored per direction; no matrix is
     stored.
 
     **Differs from the source in** the signs D, without which neighbouring directions nearly agree for smooth rows such
     as images. The order of C is d rounded up to an even product of small primes, and its last columns are cut off. For
-    a rotation-invariant law that is not Gaussian, w is Gaussian and every direction has its own radius from the law: a
-    common radius would make the errors of a block equal.
+    a rotation-invariant law that is not Gaussian, w is Gaussian and every direction has its own radius from the law,
+    because a common radius would make the errors of a block equal.
 
     References
     ----------

@@ -57,12 +57,13 @@ class ConvolutionRecord(BlockRecord):
     @property
     def n_flops(self) -> int:
         n_blocks, length = self.generators.shape
-        # Per block: a product of transforms (length / 2 complex numbers, six operations each) and an inverse transform.
+        # Each block takes a product of transforms (length / 2 complex numbers, six operations each) and an inverse
+        # transform.
         return self.n_features + fourier_flops(length) * (n_blocks + 1) + 3 * n_blocks * length + self.n_directions
 
     @property
     def scratch_width(self) -> int:
-        # Scratch for the row, its transform, and a block of results.
+        # Scratch memory for the row, its transform, and a block of results.
         return self.n_features + self.generators.shape[1] + max(self.block_size, TOGETHER)
 
     def _prepared(self, ops: Ops, X: Array) -> tuple[Array, int]:
@@ -109,7 +110,7 @@ def row_factors(law: SpectralLaw, sequences: np.ndarray, n_directions: int, rng:
     """
     if law.is_gaussian or not law.is_rotation_invariant:
         return np.ones(n_directions)
-    # A convolution adds positive terms only. Differences of cumulative sums would lose digits for short windows.
+    # A convolution adds only positive terms. Differences of cumulative sums would lose digits for short windows.
     ones = np.ones(law.n_features)
     squares = np.concatenate([np.convolve(sequence**2, ones, mode="valid") for sequence in sequences])
     return law.sample_radii(rng, n_directions) / np.sqrt(squares[:n_directions])

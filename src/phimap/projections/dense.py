@@ -18,8 +18,8 @@ from phimap.records import of_floats
 
 # Number of directions in a block: a block of 512 rows then takes 1 MB in float32, the size of an L2 cache.
 _BLOCK = 512
-# Directions with q non-zero entries are stored as a dense matrix if there are at most this many times q columns: a
-# dense product is then faster.
+# Directions with q nonzero entries are stored as a dense matrix if there are at most this many times q columns, because
+# a dense product is then faster.
 _INPUTS_AN_ENTRY = 16
 
 
@@ -63,7 +63,7 @@ class DenseRecord(ProjectionRecord):
 
 
 class SpreadProjection(Projection):
-    """Base of projections that draw all directions jointly and store them; they also support additive kernels.
+    """Base of projections that draw all directions jointly and store them. They also support additive kernels.
 
     For an additive kernel, the number of directions differs by at most one between subsets of columns, and is about
     equal for all columns. All directions come from one joint draw in q dimensions, where q is the size of a subset.
@@ -79,7 +79,8 @@ class SpreadProjection(Projection):
         subset_rng, entry_rng = rng.spawn(2)
         n_subsets = min(n_directions, comb(law.n_features, law.order))
         subsets = spread_subsets(law.n_features, law.order, n_subsets, subset_rng)
-        # Cycle through the subsets, so that a map that is truncated to its first directions is balanced, too.
+        # The directions take the subsets in turn, so that the first directions of a map, if it is truncated, are
+        # balanced, too.
         subsets = np.resize(subsets, (n_directions, law.order))
         return stored_entries(law, subsets, self._in_turn(law.part, n_directions, n_subsets, entry_rng))
 
@@ -143,7 +144,7 @@ class Orthogonal(SpreadProjection):
     **Error.** For the Gaussian kernel at a distance of tau length scales, the cosines of two directions in a block have
     the covariance ``c = 1F1(d, d / 2, -tau^2 / 2) - exp(-tau^2)``, where 1F1 is the confluent hypergeometric function.
     For large d, c is about ``-tau^4 exp(-tau^2) / (2 d)``. The variance of paired features from s <= d directions is
-    ``((1 - exp(-tau^2))^2 / 2 + (s - 1) c) / s``, which is below the variance of independent draws if c is negative.
+    ``((1 - exp(-tau^2))^2 / 2 + (s - 1) c) / s``. It is below the variance of independent draws if c is negative.
 
     **Cost.** O(s d min(s, d)) flops in `fit`; afterwards as for independent draws.
 
@@ -178,5 +179,5 @@ def haar_orthogonal(order: int, rng: np.random.Generator, n_rows: int | None = N
     For the same generator, a smaller `n_rows` gives the same first rows at lower cost.
     """
     Q, R = np.linalg.qr(rng.standard_normal((order if n_rows is None else n_rows, order)).T)
-    # QR determines Q up to column signs. With a positive diagonal of R it is unique, and Q is Haar distributed.
+    # QR determines Q up to the signs of its columns. With a positive diagonal of R, it is unique and Haar distributed.
     return (Q * np.where(np.diagonal(R) < 0, -1.0, 1.0)).T

@@ -11,7 +11,7 @@ from phimap.kernels.spectral import SpectralLaw
 from phimap.projections.base import Projection, ProjectionRecord, input_scale
 from phimap.projections.quadrature import WeightedRecord
 
-# Maximum number of points: with more features, the exact kernel is cheaper for all but the largest data.
+# Maximum number of points. With more features, the exact kernel is cheaper for all but the largest data.
 _MOST_POINTS = 2**22
 
 
@@ -54,10 +54,11 @@ class GaussGrid(Projection):
         places = np.indices((n_nodes,) * d).reshape(d, -1)
         points, products = nodes[places], weights[places].prod(axis=0)
         if merged:
-            # The i-th point from the start and the i-th from the end are opposite: keep the first half, double weights.
+            # The i-th point from the start and the i-th point from the end are opposite. The first half is kept, with
+            # doubled weights.
             points, products = points[:, :n_directions], products[:n_directions].copy()
             products[: n_nodes**d // 2] *= 2
-        # By symmetry the middle node is 0, but it is computed with a rounding error.
+        # By symmetry the middle node is 0, but the computed node has a rounding error.
         points[np.abs(points) < np.finfo(np.float64).eps * n_nodes] = 0.0
         return WeightedRecord(np.ascontiguousarray(points * input_scale(law)[:, None]), products)
 
@@ -67,7 +68,7 @@ class GaussGrid(Projection):
         def size(n_nodes: int) -> int:
             return (n_nodes**d + 1) // 2 if merged else n_nodes**d
 
-        # Nodes per column of the smallest grid with too many directions. Only the next smaller grid can fit.
+        # Nodes per column of the smallest grid that has too many directions. Only the next smaller grid can fit.
         above = next(n for n in count(2) if size(n) > n_directions)
         if above > 2 and size(above - 1) == n_directions <= _MOST_POINTS:
             return above - 1

@@ -15,9 +15,9 @@ from phimap.kernels.spectral import SpectralLaw, onto_sphere
 from phimap.projections.base import Projection, ProjectionRecord
 from phimap.projections.dense import DenseRecord
 
-# Maximum number of steps: bisection alone then reduces the bracket from 40 to rounding level.
+# Maximum number of steps. Bisection alone then reduces the bracket from 40 to the level of rounding.
 _MOST_STEPS = 64
-# Stop after a Newton step of this relative size: only rounding error remains.
+# The iteration stops after a Newton step of this relative size, because only rounding error remains.
 _CLOSE = 1e-12
 # Lower bound of tail probabilities: uniform double-precision numbers are multiples of 2^-53.
 _LEAST_TAIL = 2.0**-54
@@ -100,7 +100,7 @@ def conditional_quantile(u: np.ndarray, z: np.ndarray) -> np.ndarray:
     # The distribution is symmetric; working with the smaller tail avoids cancellation.
     tail = np.maximum(np.minimum(u, 1.0 - u), _LEAST_TAIL)
     low, high = np.zeros_like(tail), np.full_like(tail, _LARGEST)
-    # Start at the normal quantile, scaled to the standard deviation of F.
+    # The start is the normal quantile, scaled to the standard deviation of F.
     x = -special.ndtri(tail) * np.sqrt((z + 3.0) / (z + 1.0))
     for _ in range(_MOST_STEPS):
         normal = np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
@@ -109,7 +109,7 @@ def conditional_quantile(u: np.ndarray, z: np.ndarray) -> np.ndarray:
         density = normal * (x * x + z) / (z + 1.0)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             step = x + excess / density
-        # Bisect if the Newton step leaves the bracket or the density vanishes.
+        # A bisection step is taken if the Newton step leaves the bracket or the density vanishes.
         following = np.where((step >= low) & (step <= high), step, 0.5 * (low + high))
         change = np.abs(following - x)
         x = following

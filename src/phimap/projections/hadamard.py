@@ -151,7 +151,7 @@ def _direction_norms(record: HadamardRecord) -> np.ndarray:
     ops = host()
     bound = record.bind(ops)
     squares = np.zeros(record.n_directions)
-    # A few unit vectors at a time: all products together would be the s x d matrix, which is never stored.
+    # A few unit vectors are used at a time: all products together would be the s x d matrix, which is never stored.
     for first in range(0, record.n_features, 256):
         rows = np.eye(min(256, record.n_features - first), record.n_features, first)
         for columns, values in bound.blocks(ops, rows):

@@ -13,8 +13,8 @@ lattice points, each N times. The mean squared error over shifts is therefore
 
 .. math:: e^2(z) = \frac1N \sum_{i=0}^{N-1} \prod_j \bigl(1 + \gamma B_2(\{i z_j / N\})\bigr) - 1,
 
-which takes O(N d) operations. The construction chooses one coordinate of z after another; each minimises the error
-given the coordinates before.
+which takes O(N d) operations. The construction chooses the coordinates of z one after another. Each choice minimises
+the error for the coordinates chosen so far.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from itertools import count
 import numpy as np
 
 # The weight gamma times the number of coordinates. The derivative of an integrand cos(<w, t>) in w_j has a mean square
-# of about t_j^2 / 2, and kernels should be accurate for |t| of about 1. A weight four times smaller or larger made no
-# measurable difference.
+# of about t_j^2 / 2, and kernels should be accurate for |t| of about 1. A weight that was four times smaller or larger
+# made no measurable difference.
 _TOTAL_WEIGHT = 2.0
 
 
 def shifted_lattice(n_coordinates: int, size: int, rng: np.random.Generator) -> np.ndarray:
     """Points (size, n_coordinates) of a randomly shifted lattice, in [0, 1), in random order.
 
-    The lattice has N points, N the smallest prime that is at least `size` (and at least 3); `size` of them are selected
-    at random. With random order, the first few points are no worse than independent draws.
+    The lattice has N points, where N is the smallest prime that is at least `size` (and at least 3). Of these points,
+    `size` are selected at random. In random order, the first few points are no worse than independent draws.
     """
     n_points = next(n for n in count(max(size, 3)) if is_prime(n))
     chosen = rng.permutation(n_points)[:size]

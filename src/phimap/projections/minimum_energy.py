@@ -14,13 +14,14 @@ from phimap.projections.radii import stratified_radii
 # Mean squared distance, in length scales, for which the expected error is minimised. With the usual choice of the
 # length scale the median distance is 1. Values from 1.5 to 2.5 give similar errors on real data.
 _SQUARE_DISTANCE = 2.0
-# Maximum number of points that are optimised jointly. With more, the work per point grows and the accuracy hardly.
+# Maximum number of points that are optimised jointly. With more points, the work per point grows and the accuracy
+# hardly improves.
 _MOST_POINTS = 512
 # Minimum number of directions per subset of columns for an optimised design. With fewer, Sobol points are more
 # accurate, because their points in different subsets complement each other.
 _FEWEST_POINTS = 3
-# Maximum number of optimised designs. Further blocks are rotated copies, which limits the time of a fit. With more than
-# _WIDEST_ROTATED columns there is no maximum, because a rotation costs as much as a design.
+# Maximum number of optimised designs. Further blocks are rotated copies of them, which limits the time of a fit. With
+# more than _WIDEST_ROTATED columns there is no maximum, because a rotation costs as much as a design.
 _MOST_DESIGNS = 8
 _WIDEST_ROTATED = 1024
 # Maximum length of a scaled point in the energy; longer points are shortened to it. Points of this length do not
@@ -33,11 +34,11 @@ _ROWS = 128
 class MinimumEnergy(SpreadProjection):
     """Minimum-energy points: directions with minimal expected squared error, and stratified radii.
 
-    Let the difference delta of two rows be Gaussian with variance c / d per coordinate, c = 2. Up to a term that
-    depends on the radii only, the expected squared error of ``mean_i cos(<w_i, delta>)`` is
-    ``1 / (2 s^2) sum_ij (exp(-c |w_i - w_j|^2 / (2 d)) + exp(-c |w_i + w_j|^2 / (2 d)))``. Radii are stratified
-    quantiles of the law. The directions minimise this energy, by L-BFGS from a random start. For activations, which are
-    not even functions, the second term is omitted.
+    Let the difference delta of two rows be Gaussian with variance c / d per coordinate, where c = 2. Up to a term that
+    depends only on the radii, the expected squared error of ``mean_i cos(<w_i, delta>)`` is ``1 / (2 s^2) sum_ij
+    (exp(-c |w_i - w_j|^2 / (2 d)) + exp(-c |w_i + w_j|^2 / (2 d)))``. Radii are stratified quantiles of the law. The
+    directions minimise this energy, by L-BFGS from a random start. For activations, which are not even functions, the
+    second term is omitted.
 
     Parameters
     ----------
@@ -52,9 +53,9 @@ class MinimumEnergy(SpreadProjection):
 
     **Cost.** The minimisation in `fit`; O(s d) numbers stored and O(s d) flops per row, as for independent draws.
 
-    **Differs from the source in** the expectation over Gaussian differences in place of a box, in radii that follow the
-    law, in the random start, without which the points are biased, and in blocks of at most 512 points. Beyond 4,096
-    points, blocks are randomly rotated copies of earlier blocks if there are at most 1,024 columns.
+    **Differs from the source in** the expectation, which is over Gaussian differences and not over a box; in radii that
+    follow the law; in the random start, without which the points are biased; and in blocks of at most 512 points.
+    Beyond 4,096 points, blocks are randomly rotated copies of earlier blocks if there are at most 1,024 columns.
 
     References
     ----------
@@ -101,7 +102,7 @@ class MinimumEnergy(SpreadProjection):
 
         def block(task: tuple[int, np.random.Generator]) -> np.ndarray:
             number, child = task
-            # Radii are ascending; a random order makes the first directions of a truncated map representative.
+            # Radii are ascending, so a random order makes the first directions of a truncated map representative.
             points = child.permutation(designs[number % n_designs] * radii[number, :, None])
             return points if number < n_designs else points @ haar_orthogonal(d, child)
 
@@ -121,7 +122,7 @@ def spread_directions(directions: np.ndarray, lengths: np.ndarray, even: bool, i
         value, slope = energy(units * lengths, even)
         slope *= lengths
         slope -= (slope * units).sum(axis=1, keepdims=True) * units
-        # The first step of L-BFGS is as long as the gradient; dividing by the number of points keeps it moderate.
+        # The first step of L-BFGS has the length of the gradient. Division by the number of points keeps it moderate.
         return value / len(free), (slope / norms).ravel() / len(free)
 
     options = {"maxiter": iterations, "ftol": 0.0, "gtol": 0.0}
@@ -135,7 +136,7 @@ def energy(points: np.ndarray, even: bool) -> tuple[float, np.ndarray]:
 
     The gradient (k, d) omits radial components, because the lengths of the points are fixed.
     """
-    # Single precision halves the time and is accurate enough for a minimisation.
+    # Single precision halves the time, and is accurate enough for a minimisation.
     points = points.astype(np.float32)
     halves = 0.5 * np.einsum("ij,ij->i", points, points)
     total, slope = 0.0, np.empty_like(points)

@@ -40,8 +40,8 @@ class PModel(Projection):
     **Error.** Unbiased: no direction uses an entry of g twice, so each direction follows the law. For the Gaussian law,
     directions that share entries are uncorrelated but not independent. The variance is the same as for `Circulant`.
 
-    **Cost.** O(s log d) flops per row, by Fourier transforms of overlapping pieces of g; O(s + d) numbers and no matrix
-    stored.
+    **Cost.** O(s log d) flops per row, by Fourier transforms of overlapping pieces of g; O(s + d) stored numbers, and
+    no stored matrix.
 
     **Differs from the source in** random signs of the columns in place of a Hadamard transform between two diagonal
     sign matrices, and in laws other than the Gaussian. For a rotation-invariant law, directions from a Gaussian g are
@@ -69,7 +69,7 @@ class PModel(Projection):
         if structure == "circulant":
             g = np.concatenate([g[budget - d + 1 :], g])[:needed]
         scale = row_factors(law, g[None], n_directions, radius_rng)
-        # The last n - d + 1 entries of a cyclic convolution of length n equal those of the linear convolution.
+        # The last n - d + 1 entries are the same in a cyclic convolution of length n and in the linear convolution.
         n_blocks = -(-n_directions // (max(4 * d, _LEAST) - d + 1))
         length = fast_length(-(-n_directions // n_blocks) + d - 1)
         step = length - d + 1

@@ -30,7 +30,7 @@ class WeightedRecord(DenseRecord):
 
 @dataclass(frozen=True)
 class SparseGridRecord(ProjectionRecord):
-    """The points 0, p e_1, ..., p e_d and, for the full grid, -p e_1, ..., -p e_d.
+    """The points 0, p e_1, ..., p e_d of a sparse grid and, for the full grid, also -p e_1, ..., -p e_d.
 
     Attributes
     ----------
@@ -232,7 +232,8 @@ class SphericalRadial(Projection):
             return np.concatenate([vertices, -vertices])[:size]
 
         directions = drawn_blocks(block, n_points, n_vertices, rng)
-        # One radius from each stratum, so that the weight of the point 0, which enters every estimate, varies little.
+        # There is one radius from each stratum, so the weight of the point 0, which enters every estimate, varies
+        # little.
         strata = (rng.permutation(n_blocks) + rng.random(n_blocks)) / n_blocks
         radii = GaussianLaw(d + 2).radial_quantile(np.minimum(strata, 1 - np.finfo(np.float64).epsneg))
         radii = np.repeat(radii, n_vertices)[:n_points]

@@ -16,7 +16,7 @@ from phimap.projections.lattice import is_prime, shifted_lattice
 
 # Maximum number of coordinates of SciPy's Sobol sequence.
 _MOST_SOBOL_COORDINATES = 21201
-# Number of bits of a Sobol coordinate, SciPy's default: coordinates are multiples of 2^-30.
+# Number of bits of a Sobol coordinate, which is SciPy's default. Coordinates are multiples of 2^-30.
 _SOBOL_BITS = 30
 # Minimum leap of the leaped Halton sequence: the prime number recommended by Kocis and Whiten.
 _LEAST_LEAP = 409
@@ -149,8 +149,8 @@ def low_discrepancy(
     elif law.is_rotation_invariant:
         from scipy.special import ndtri
 
-        # The first coordinates of a sequence are the most evenly spread. The first one gives the radius, because the
-        # radius affects all coordinates of a direction.
+        # The first coordinates of a sequence are the most evenly spread. So the first one gives the radius, which
+        # affects all coordinates of a direction.
         points = _points(n_first + law.n_features + 1, size, sequence, rng)
         directions = ndtri(points[:, n_first + 1 :])
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
@@ -178,7 +178,8 @@ def _points(n_coordinates: int, size: int, sequence: str, rng: np.random.Generat
         points %= 1.0
     else:
         points = _scrambled(n_coordinates, size, sequence, rng)
-    # Move 0, which has a probability of at most 2^-53, and 1, which occurs only by rounding, into the open interval.
+    # The value 0 has a probability of at most 2^-53, and 1 occurs only by rounding. Both are moved into the open
+    # interval.
     return np.clip(points, np.finfo(np.float64).tiny, 1 - np.finfo(np.float64).epsneg)
 
 

@@ -14,6 +14,6 @@ def stratified_radii(law: SpectralLaw, n_blocks: int, size: int, rng: np.random.
     each row is evenly spread, too. A radius from a random column follows the law.
     """
     parts = rng.permuted(np.arange(size * n_blocks).reshape(size, n_blocks), axis=1).T
-    # Rounding can give the probability 1, for which the radius is infinite.
+    # Rounding can give the probability 1, at which the radius is infinite.
     points = np.minimum((parts + rng.random(parts.shape)) / parts.size, 1 - np.finfo(np.float64).epsneg)
     return law.radial_quantile(points)

@@ -18,7 +18,8 @@ from phimap.records import Record, of_entries, of_floats, of_indices
 
 # Number of directions in a block: a block of 256 rows then takes 1 MB in float32, the size of an L2 cache.
 _BLOCK = 1024
-# Minimum sparsity for index lists. They then take fewer operations than tables with the sums of four columns.
+# Minimum sparsity for index lists. From this sparsity on, they take fewer operations than tables with the sums of four
+# columns.
 _SPARSE = 0.8
 # The largest code of four entries in a byte.
 _MOST_CODE = 3 ** len(TERNARY_PLACES) - 1
@@ -94,7 +95,7 @@ class SignCodeRecord(Record):
 
 @dataclass(frozen=True)
 class SparseSignRecord(ProjectionRecord):
-    """Sparse random signs times a scale per column.
+    """Sparse random signs times a scale of each column.
 
     Attributes
     ----------

@@ -22,13 +22,15 @@ _MOST_POINTS = 2048
 # Number of candidate frequencies in a step of the coordinate descent, and number of sweeps over all coordinates.
 _CANDIDATES = 16
 _SWEEPS = 2
-# Maximum number of frequencies that are optimised. More random frequencies are as good, to within one percent.
+# Maximum number of frequencies that are optimised. With more frequencies, random ones are as good, to within one
+# percent.
 _MOST_CHOSEN = 128
-# Lower bound inside the logarithm: the energy of two equal or opposite points stays finite, but larger than any other.
+# Lower bound inside the logarithm. It keeps the energy of two equal or opposite points finite, but larger than any
+# other.
 _CLOSEST = 4 * np.finfo(np.float64).eps
-# Maximum number of columns for which the matrix is stored: a product with the matrix is faster than the transforms.
+# Up to this number of columns, the matrix is stored, because a product with the matrix is faster than the transforms.
 _WIDEST_STORED = 48
-# Maximum number of columns for which rows get a Haar rotation, which is then a small part of the work.
+# Up to this number of columns, rows get a Haar rotation, which is then a small part of the work.
 _WIDEST_HAAR = 128
 
 
@@ -84,13 +86,13 @@ class SphereRecord(BlockRecord):
     def n_flops(self) -> int:
         n_blocks, half = self.frequencies.shape
         rotation = 0 if self.rotation is None else 2 * self.rotation.size
-        # Two products with phases (six operations per complex number) and two complex transforms.
+        # Two products with phases (six operations per complex number), and two complex transforms.
         block = 12 * half + 2 * fourier_flops(half) + 2 * fourier_flops(self.n_points)
         return self.n_features + rotation + n_blocks * block + self.n_directions
 
     @property
     def scratch_width(self) -> int:
-        # Scratch for the dense row, the rotated row, and the values of the blocks that are computed together.
+        # Scratch memory for the dense row, the rotated row, and the values of the blocks that are computed together.
         return self.n_features + self.input_scale.shape[0] + self.block_size * max(1, TOGETHER // self.block_size)
 
     def _prepared(self, ops: Ops, X: Array) -> Array:
@@ -175,7 +177,7 @@ def _rotated_points(d: int, n_points: int, even: bool, rng: np.random.Generator)
     """Unit vectors (2 n_points, d) of one block, in random order, rotated by a random orthogonal matrix."""
     half = -(-d // 2)
     points = rng.permutation(structured_points(spread_frequencies(half, n_points, even, rng), n_points))
-    # For odd d one coordinate is dropped; the normalised rest is still uniform on the sphere.
+    # For odd d, one coordinate is dropped. After normalisation, the others are still uniform on the sphere.
     directions = (points @ haar_orthogonal(2 * half, rng))[:, :d]
     return directions / np.linalg.norm(directions, axis=1, keepdims=True)
 
@@ -196,7 +198,7 @@ def spread_frequencies(half: int, n_points: int, even: bool, rng: np.random.Gene
     order = rng.permutation(n_points) if even else 1 + rng.permutation(n_points - 1)
     chosen, spare = np.resize(order, half), order[half:]
     if not spare.size or half > _MOST_CHOSEN:
-        # Either all frequencies are used, or random frequencies are as good as optimised ones.
+        # Either all frequencies are used, or random frequencies are as good as optimised frequencies.
         return chosen
     differences = np.arange(1, n_points)
     roots = np.exp(2j * np.pi * np.arange(n_points) / n_points)

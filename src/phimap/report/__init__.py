@@ -1,7 +1,23 @@
 """The report of a fit: a self-contained HTML page with embedded figures."""
 
+from phimap.report.certainty import HeldOutIntervals, HeldOutProbabilities, certainty
 from phimap.report.curves import Curve, Curves, error_curves
 from phimap.report.dependence import Dependence, Dependences, dependences
 from phimap.report.page import Facts, render
+from phimap.report.permutation import Permutations, permutation_importances
 
-__all__ = ["Curve", "Curves", "Dependence", "Dependences", "Facts", "dependences", "error_curves", "render"]
+__all__ = [
+    "Curve",
+    "Curves",
+    "Dependence",
+    "Dependences",
+    "Facts",
+    "HeldOutIntervals",
+    "HeldOutProbabilities",
+    "Permutations",
+    "certainty",
+    "dependences",
+    "error_curves",
+    "permutation_importances",
+    "render",
+]

@@ -1,19 +1,20 @@
-"""Bar charts as HTML tables. On a narrow page the text of a table wraps, while the text of an image would shrink."""
+"""Bar charts as HTML tables. On a narrow page the text of a table wraps, but the text of an image would shrink."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from phimap._number_text import number_text
 from phimap._progress import Stage
 
 # Smaller shares are printed as "below 0.1 %".
 _LEAST_SHARE = 1e-3
-# Maximum number of classes listed. Classes with the lowest recall are listed first.
+# Maximum number of classes in a chart. Classes with the lowest recall come first.
 _MOST_CLASSES = 20
+# Maximum number of columns listed.
+_MOST_COLUMNS = 15
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Bars:
     alt : str
         Description of the chart in one sentence.
     heads : tuple of str
-        Headings of the column of names and of each column of bars.
+        Headings of the columns: first the column of names, then each column of bars.
     rows : list of (str, list of (str, float))
         Name of each row, and the text and length (0 to 1) of its bar in each column.
     """
@@ -38,20 +39,30 @@ class Bars:
     rows: list[tuple[str, list[tuple[str, float]]]]
 
 
-def relevances(leading: Sequence[tuple[str, float]], importances: Sequence[tuple[str, float]] = ()) -> Bars:
-    """Chart the share of each column in the learned metric, largest first, beside mean absolute Shapley values."""
-    name, share = leading[0]
-    alt = f"Relevance of columns; most relevant is {name} with {100 * share:.3g} percent."
-    sizes = dict(importances)
-    largest = max(sizes.values(), default=0.0) or 1.0
-    rows = []
-    for name, one in leading:
-        values = [(_percent(one), one / share)]
-        if sizes:
-            values.append((number_text(sizes.get(name, 0.0), 3), sizes.get(name, 0.0) / largest))
-        rows.append((name, values))
-    heads = ("column", "share of the metric", *(("mean absolute Shapley value",) if sizes else ()))
-    return Bars("relevances", alt, heads, rows)
+def columns(measures: Sequence[tuple[str, Sequence[tuple[str, float]], Callable[[float], str]]]) -> Bars:
+    """Chart several measures of each column, in the order of the first measure.
+
+    Parameters
+    ----------
+    measures : sequence of (head, values, text)
+        Heading, the values of columns by name, and a function that writes a value. Columns without a value have 0.
+    """
+    head, first, text = measures[0]
+    order = [name for name, _ in sorted(first, key=lambda one: -one[1])][:_MOST_COLUMNS]
+    tables = [dict(values) for _, values, _ in measures]
+    largest = [max(max(table.values(), default=0.0), 0.0) or 1.0 for table in tables]
+    rows = [
+        (
+            name,
+            [
+                (write(table.get(name, 0.0)), max(table.get(name, 0.0), 0.0) / most)
+                for table, most, (_, _, write) in zip(tables, largest, measures, strict=True)
+            ],
+        )
+        for name in order
+    ]
+    alt = f"What columns matter; first by {head} is {order[0]} with {text(tables[0][order[0]])}."
+    return Bars("columns", alt, ("column", *(head for head, _, _ in measures)), rows)
 
 
 def classes(true: np.ndarray, predicted: np.ndarray) -> Bars:
@@ -64,8 +75,8 @@ def classes(true: np.ndarray, predicted: np.ndarray) -> Bars:
     for place in order.tolist():
         named = int((predicted == labels[place]).sum())
         recall, precision = float(found[place]), float(right[place]) / named if named else 0.0
-        says = f"{_percent(precision)} of {named:,}" if named else "never predicted"
-        rows.append((str(labels[place]), [(f"{_percent(recall)} of {sizes[place]:,}", recall), (says, precision)]))
+        says = f"{percent(precision)} of {named:,}" if named else "never predicted"
+        rows.append((str(labels[place]), [(f"{percent(recall)} of {sizes[place]:,}", recall), (says, precision)]))
     worst = order[0]
     alt = f"Share of each class found; lowest for {labels[worst]} at {found[worst]:.1%}."
     return Bars("classes", alt, ("class", "found (recall)", "right where predicted (precision)"), rows)
@@ -84,7 +95,7 @@ def time_and_memory(stages: Sequence[Stage]) -> Bars:
     return Bars("stages", alt, ("stage", "time", "highest memory so far"), rows)
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     """Format a share in percent, with one decimal unless it is 0 % or 100 %."""
     if 0 < share < _LEAST_SHARE:
         return f"below {100 * _LEAST_SHARE:g} %"

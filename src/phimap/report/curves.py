@@ -8,19 +8,30 @@ from typing import Any
 
 import numpy as np
 
+from phimap.learn.blocks.blocks import FeatureRows, feature_block
 from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
+from phimap.learn.rows.validation import n_held_out
 from phimap.ops import ops_for
 
-# Maximum number of times that the width is halved. Each halving divides the cost of a solution by eight, so all
-# narrower models together cost 1/7 of the full model.
+# Maximum number of halvings of the width. Each halving divides the cost of a solution by eight, so all narrower models
+# together cost 1/7 of the full model.
 _HALVINGS = 7
 _LEAST_WIDTH = 16
-# Full width over the width of the models with other regularisations. At an eighth of the width, each solution costs
-# 1/512 of the full one.
+# Ratio of the full width to the width of the models with other regularisations. At an eighth of the width, each
+# solution costs 1/512 of the full solution.
 _PATH_SHARE = 8
 _PATH_FACTORS = 10.0 ** np.arange(-3, 4)
-# Number of held-out rows after which scoring stops. Errors are then estimated to about one percent.
+# Scoring stops after this number of held-out rows. Errors are then estimated to about one percent.
 _ROWS = 20_000
+
+
+# Widths are compared only on at least this number of validation rows. On fewer rows, the difference of two errors is
+# noise.
+_LEAST_VALIDATION = 100
+# A width is better if its loss is lower by this many standard errors of the mean difference on the same rows, and by
+# this share of the error.
+_STANDARD_ERRORS = 2.0
+_NOTICEABLE = 0.02
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,28 @@ class Curve:
 
     x: np.ndarray
     y: np.ndarray
+
+
+@dataclass(frozen=True)
+class WidthAdvice:
+    """A comparison of the model's width with smaller widths on validation rows. No test row takes part in it.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of validation rows.
+    width : int
+        Width of the model.
+    fewer : int or None
+        A smaller width with a lower error, beyond noise.
+    falls : bool
+        Whether the error of the model's width is lower than that of half the width, beyond noise.
+    """
+
+    n_rows: int
+    width: int
+    fewer: int | None
+    falls: bool
 
 
 @dataclass(frozen=True)
@@ -45,11 +78,14 @@ class Curves:
         points.
     path_width : int
         Number of features of the models in `path`.
+    advice : WidthAdvice or None
+        What the validation rows say about the width; None in dual form, and with fewer than 100 validation rows.
     """
 
     width: Curve | None
     path: Curve | None
     path_width: int
+    advice: WidthAdvice | None = None
 
 
 def error_curves(model: Any, held_out: Iterable[tuple[np.ndarray, np.ndarray]]) -> Curves:
@@ -71,14 +107,17 @@ def error_curves(model: Any, held_out: Iterable[tuple[np.ndarray, np.ndarray]]) 
     **Error.** A narrower model is the model that the same seed gives with fewer features and the same regularisation of
     the kernel.
 
-    **Cost.** About a third of the cost of the model's own solution, most of which is for the model of half the width,
-    plus the cost of forming the features of about 20,000 rows.
+    Advice on the width comes from the validation rows of the fit. Each width is solved again without these rows, and
+    scored on them. Test rows do not take part: if they chose a width, they would no longer test it.
+
+    **Cost.** About one and a half times the cost of the model's own solution, which the advice repeats without the
+    validation rows, plus the cost of forming the features of about 20,000 rows.
     """
     m = model.feature_map_.record_.n_components
     widths = [m >> k for k in range(1, _HALVINGS + 1) if m >> k >= _LEAST_WIDTH and not (m >> k) % 2]
     narrow = [w for w in widths if model.feature_map_.record_.truncated(w) is not None]
     if not hasattr(model, "solver_"):
-        # Models without `solver_` were solved in passes over the rows, so there are no sums for narrower models.
+        # Models without `solver_` were solved in passes over the rows, so they have no sums for narrower models.
         narrow = []
     if not narrow:
         return Curves(None, None, 0)
@@ -91,7 +130,50 @@ def error_curves(model: Any, held_out: Iterable[tuple[np.ndarray, np.ndarray]]) 
     errors = _held_out_errors(model, held_out, coef, intercept)
     n_widths = len(narrow) + 1
     width = _curve(np.array([m, *narrow]), errors[:n_widths])
-    return Curves(width, _curve(alphas, errors[n_widths:]), path_width)
+    return Curves(width, _curve(alphas, errors[n_widths:]), path_width, _advice(model, narrow))
+
+
+def _advice(model: Any, narrow: list[int]) -> WidthAdvice | None:
+    """Compare the model with narrower models on validation rows; `narrow` lists their widths, the largest first."""
+    sample, n_rows = model._state.sample, n_held_out(model._state.sums.n_rows)
+    if model.solver_.statistics is None or n_rows < _LEAST_VALIDATION:
+        return None
+    targets = model._fitted.targets
+    X, y, weights = sample.rows(sample.order(by_class=targets.has_labels)[:n_rows])
+    Z, Y = feature_block(_features(model, X)), targets.encode(y)
+    m = model.feature_map_.record_.n_components
+    losses = []
+    for width in (m, *narrow):
+        columns, factor = (np.arange(m), 1.0) if width == m else model.feature_map_.record_.truncated(width)
+        solver = model.solver_ if width == m else model.solver_.subset(columns, model.n_jobs)
+        block = Z if width == m else Z.columns(columns)
+        rows = FeatureRows(block, Y, targets.weights(y, weights))
+        solution = solver.without(rows, model.alpha_ / factor**2, model.n_jobs)
+        if solution is None:
+            return None
+        scores = block.features @ solution.coef.astype(block.dtype) + solution.intercept
+        losses.append(
+            (targets.decode(scores) != y).astype(np.float64)
+            if targets.has_labels
+            else np.square(scores - Y).sum(axis=1)
+        )
+    full, half, best = losses[0], losses[1], min(range(len(losses)), key=lambda k: losses[k].mean())
+    return WidthAdvice(n_rows, m, [m, *narrow][best] if _is_lower(losses[best], full) else None, _is_lower(full, half))
+
+
+def _is_lower(losses: np.ndarray, others: np.ndarray) -> bool:
+    """Whether losses (r,) are lower than other losses of the same rows, beyond noise and by a noticeable share."""
+    gains = others - losses
+    noise = _STANDARD_ERRORS * gains.std(ddof=1) / np.sqrt(gains.size)
+    # In regression, the error is a root of the loss. So a share of the error is about twice that share of the loss.
+    return bool(gains.mean() > max(noise, 2 * _NOTICEABLE * others.mean()))
+
+
+def _features(model: Any, X: Any) -> np.ndarray:
+    """Return the features (r, m) of rows (r, d), or of images as bytes, as they were read."""
+    rows = X if X.ndim == 2 else X.reshape(len(X), -1).astype(np.float32)
+    ops = ops_for(rows)
+    return model.feature_map_.transform(model.scaling_.bind(ops).apply(ops, rows))
 
 
 def _other_alphas(model: Any) -> np.ndarray:
@@ -113,7 +195,8 @@ def _solution(model: Any, width: int, alpha: float) -> tuple[np.ndarray, np.ndar
     columns, factor = model.feature_map_.record_.truncated(width)
     t = model.solution_.coef.shape[1]
     coef = np.zeros((model.feature_map_.record_.n_components, t))
-    # The features of the narrower map are `factor` times these columns, so ridge on the columns has alpha / factor^2.
+    # The features of the narrower map are `factor` times these columns. Ridge regression on the columns therefore has
+    # the alpha of the map divided by factor^2.
     narrow = model.solver_.subset(columns, model.n_jobs)
     try:
         solution = narrow.finish(alpha / factor**2, None, np.random.default_rng(0), model.n_jobs)
@@ -134,10 +217,7 @@ def _held_out_errors(
     wrong = np.zeros(n_models)
     n = 0
     for X, y in held_out:
-        # Pixels of images are still bytes, as they were read.
-        rows = X if X.ndim == 2 else X.reshape(len(X), -1).astype(np.float32)
-        ops = ops_for(rows)
-        Z = model.feature_map_.transform(model.scaling_.bind(ops).apply(ops, rows))
+        Z = _features(model, X)
         if model.target_units_ is not None:
             Z = Z.astype(np.float64)
         scores = Z @ coef.astype(Z.dtype) + intercept.astype(Z.dtype)

@@ -12,11 +12,12 @@ from sklearn.base import is_classifier
 from phimap.learn.corrections.residuals import Outputs
 from phimap.ops import ops_for
 
-# Number of grid values of a column, for one column and for a pair of columns.
+# Number of grid values of a column, for a single column and for a pair of columns.
 _VALUES, _VALUES_OF_PAIR = 20, 10
 # Quantiles between which the grid lies. The tails are omitted because they contain few rows.
 _TAILS = (0.05, 0.95)
-# Minimum and maximum number of rows in the mean, and maximum total number of feature values, which take about a second.
+# Minimum and maximum number of rows in the mean, and maximum total number of feature values. This number of values
+# takes about a second.
 _LEAST_ROWS, _MOST_ROWS = 30, 200
 _MOST_FEATURES = 2**25
 # Indices of one or two columns, and a grid of values for each column.
@@ -84,9 +85,9 @@ def dependences(model: Any, X: np.ndarray, places: Sequence[int], names: Sequenc
 
     Notes
     -----
-    With more than two classes, the probability of one class is shown: the class whose probability varies most along the
-    columns. If the columns depend on each other, the mean includes combinations of values that do not occur in the
-    data.
+    Of several quantiles, the middle one is shown. With more than two classes, the probability of one class is shown:
+    the class whose probability varies most along the columns. If the columns depend on each other, the mean includes
+    combinations of values that do not occur in the data.
 
     **Error.** Means over a sample of rows have a standard error: the standard deviation between the curves of single
     rows, divided by the square root of the number of rows.
@@ -106,10 +107,11 @@ def dependences(model: Any, X: np.ndarray, places: Sequence[int], names: Sequenc
     if len(places) == 2:
         asked.append((tuple(places), tuple(_grid(X[:, place], _VALUES_OF_PAIR) for place in places)))
     means = _means(model, rows, asked)
-    output, shown = None, 0
+    # Of several quantiles, the middle one is shown.
+    output, shown = None, means[0].shape[1] // 2
     if is_classifier(model):
         shown = int(np.argmax(sum(np.ptp(mean, axis=0) for mean in means[: len(places)])))
-        # With two classes both probabilities vary equally, and that of the second class is shown.
+        # With two classes both probabilities vary equally, and the probability of the second class is shown.
         shown = 1 if len(model.classes_) == 2 else shown
         output = str(model.classes_[shown])
     singles = [
@@ -132,7 +134,10 @@ def _grid(values: np.ndarray, most: int) -> np.ndarray:
 
 
 def _means(model: Any, rows: np.ndarray, asked: Sequence[_Asked]) -> list[np.ndarray]:
-    """Return the mean outputs (k, t) at the k points of each grid, in one call because binding a map takes time."""
+    """Return the mean outputs (k, t) at the k points of each grid.
+
+    One call is used, because binding a map takes time.
+    """
     blocks = []
     for columns, grids in asked:
         points = np.stack([axis.ravel() for axis in np.meshgrid(*grids, indexing="ij")], axis=1)
@@ -145,11 +150,15 @@ def _means(model: Any, rows: np.ndarray, asked: Sequence[_Asked]) -> list[np.nda
 
 
 def _outputs(model: Any, X: np.ndarray) -> np.ndarray:
-    """Return predictions (n, 1) or probabilities (n, c) in float64, without forming features if the map allows this."""
+    """Return predictions (n, t) or probabilities (n, c) in float64, without forming features if the map allows this."""
     X = X.astype(np.float64)
     ops = ops_for(X)
     rows = model.scaling_.bind(ops).apply(ops, X)
-    scores = Outputs((model.solution_,), model.feature_map_.record_, model.n_jobs)(rows)[0]
+    outputs = Outputs(model.feature_map_.record_, model.n_jobs)
+    (scores,) = outputs.of_solutions(rows, [model.solution_])
     if model.corrections_ is not None:
         scores += model.corrections_.outputs(rows, model.n_jobs)
-    return np.exp(model.calibration_.log_probabilities(scores)) if is_classifier(model) else scores
+    scores = model._fitted.averaged(scores, X, model.n_jobs)
+    if is_classifier(model):
+        return np.exp(model.calibration_.log_probabilities(scores))
+    return np.asarray(model._fitted.targets.decode(scores)).reshape(len(scores), -1)

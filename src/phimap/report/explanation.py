@@ -13,13 +13,13 @@ from phimap._number_text import number_text
 from phimap.explain import Explanation
 from phimap.report.bars import Bars
 from phimap.report.page import environment
-from phimap.report.style import INK, MAIN, MUTED, SECOND, SEQUENCE, Plot, plain
+from phimap.report.style import INK, MAIN, MUTED, PAPER, SECOND, SEQUENCE, Plot, plain, shortened
 
-# Number of columns in the table, in the figure of all rows and in the waterfall, and of figures of single columns.
+# Number of columns in the table, in the figure of all rows and in the waterfall; number of figures of single columns.
 _LISTED, _SWARM, _FALL, _DRAWN = 20, 10, 9, 4
-# Largest number of rows that figures show as marks, and of categories on an axis.
+# Largest number of rows that figures show as marks, and largest number of categories on an axis.
 _MOST_MARKS, _MOST_CATEGORIES = 1000, 8
-# Number of bins in which marks that would overlap are spread, and half of the height over which they are spread.
+# Number of bins in which overlapping marks are spread, and half of the height over which they are spread.
 _BINS, _HALF = 60, 0.36
 # Longest label of a column or a category, in letters.
 _LETTERS = 18
@@ -46,9 +46,11 @@ def page(
     sections: list[tuple[str, list[tuple[Plot | Bars, str]]]] = []
     n_rows = len(found.values)
     if n_rows == 1:
+        base = float(found.base_values)
         caption = (
-            "From the mean output over the background rows, at the bottom, to the output of this row: what each column "
-            "adds or takes away."
+            f"From {number_text(base, 4)}, the mean output over the background rows, at the bottom, to "
+            f"{number_text(base + float(found.values.sum()), 4)}, the output of this row: what each column adds or "
+            "takes away."
         )
         sections.append((f"Why {row_name or 'this row'} gets its output", [(waterfall(found, 0), caption)]))
         sections.append(("Values of the columns", [(row_table(found, 0), "What each column adds, largest first.")]))
@@ -59,11 +61,7 @@ def page(
             ("What moves the output", [(importances(found), caption), (beeswarm(found), swarm)]),
         )
         drawn: list[tuple[Plot | Bars, str]] = [
-            (
-                along(found, int(column)),
-                f"What {found.feature_names[column]} adds to the output, by its value; one mark a row.",
-            )
-            for column in _order(found)[:_DRAWN]
+            (along(found, column), _along_caption(found, column)) for column in _order(found)[:_DRAWN].tolist()
         ]
         sections.append(("The leading columns, one by one", drawn))
     if pairs:
@@ -136,10 +134,10 @@ def beeswarm(found: Explanation) -> Plot:
                 alpha=0.8,
             )
         axes.axvline(0, color=INK, linewidth=1)
-        axes.set_yticks(range(len(order)), [plain(_short(found.feature_names[j])) for j in order])
+        axes.set_yticks(range(len(order)), [plain(shortened(found.feature_names[j], _LETTERS)) for j in order])
         axes.set(xlabel="Shapley value", ylim=(len(order) - 0.5, -0.5))
         axes.grid(axis="y", visible=False)
-        axes.locator_params(axis="x", nbins=6)
+        _space_ticks(axes)
     return plot
 
 
@@ -147,22 +145,21 @@ def along(found: Explanation, column: int) -> Plot:
     """Plot the values of one column against its cells."""
     name = found.feature_names[column]
     values, cells = found.values[:_MOST_MARKS, column], found.data[:_MOST_MARKS, column]
-    numbers = _numbers(cells)
+    numbers = _along_axis(cells)
     with Plot(f"along-{column}", f"Shapley values of {name} against its value.") as plot:
         axes = plot.axes
         if numbers is None:
-            texts = np.array([_cell(cell) for cell in cells])
-            labels, counts = np.unique(texts, return_counts=True)
-            labels = labels[np.argsort(-counts, kind="stable")][:_MOST_CATEGORIES]
+            texts, labels = _categories(cells)
+            labels = labels[:_MOST_CATEGORIES]
             for place, label in enumerate(labels):
                 chosen = values[texts == label]
                 heights = _spread(chosen, np.ptp(values) or 1.0)
                 axes.scatter(chosen, place + heights, color=MAIN, s=10, linewidths=0, alpha=0.5)
                 axes.plot([chosen.mean()] * 2, [place - 0.4, place + 0.4], color=SECOND, linewidth=2)
-            axes.set_yticks(range(len(labels)), [plain(_short(label)) for label in labels])
-            axes.set(xlabel=f"value of {plain(name)} for the output", ylim=(len(labels) - 0.5, -0.5))
+            axes.set_yticks(range(len(labels)), [plain(shortened(label, _LETTERS)) for label in labels])
+            axes.set(xlabel="Shapley value", ylim=(len(labels) - 0.5, -0.5))
             axes.axvline(0, color=INK, linewidth=1)
-            axes.locator_params(axis="x", nbins=6)
+            _space_ticks(axes)
         else:
             axes.scatter(numbers, values, color=MAIN, s=12, linewidths=0, alpha=0.5)
             axes.axhline(0, color=INK, linewidth=1)
@@ -171,18 +168,41 @@ def along(found: Explanation, column: int) -> Plot:
     return plot
 
 
+def _along_caption(found: Explanation, column: int) -> str:
+    """The caption of the figure of a column."""
+    cells = found.data[:_MOST_MARKS, column]
+    what = f"What {found.feature_names[column]} adds to the output, by its value; one mark a row"
+    if _along_axis(cells) is not None:
+        return f"{what}."
+    n_categories = len(_categories(cells)[1])
+    if n_categories <= _MOST_CATEGORIES:
+        return f"{what}, and lines at the means."
+    return f"{what}, and lines at the means, for the {_MOST_CATEGORIES} most frequent of {n_categories:,} values."
+
+
+def _categories(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The cells as texts, and the distinct texts, most frequent first."""
+    texts = np.array([_cell(cell) for cell in cells])
+    labels, counts = np.unique(texts, return_counts=True)
+    return texts, labels[np.argsort(-counts, kind="stable")]
+
+
 def waterfall(found: Explanation, row: int) -> Plot:
-    """Plot how the values of one row add up to its output, the smallest at the bottom."""
+    """Plot how the values of one row add up to its output, with the smallest value at the bottom."""
     values = found.values[row]
     order = np.argsort(-np.abs(values), kind="stable")
     shown, others = order[:_FALL], order[_FALL:]
-    steps = [(f"{_short(found.feature_names[j])} = {_cell(found.data[row, j])}", float(values[j])) for j in shown]
+    steps = [
+        (f"{shortened(found.feature_names[j], _LETTERS)} = {_cell(found.data[row, j])}", float(values[j]))
+        for j in shown
+    ]
     if others.size:
         steps.append((f"{others.size} other columns", float(values[others].sum())))
     base = float(found.base_values)
     total = base + float(values.sum())
     alt = f"From {number_text(base, 3)} to {number_text(total, 3)} by the values of the columns."
-    with Plot("waterfall", alt, size=(5.4, 1.3 + 0.36 * len(steps)), head=0.3) as plot:
+    # The figure takes the whole width of the page, and its texts stay legible on a telephone.
+    with Plot("waterfall", alt, size=(6.0, 1.3 + 0.36 * len(steps)), head=0.3) as plot:
         axes, end = plot.axes, total
         span = max(sum(abs(step) for _, step in steps), 1e-300)
         for place, (_, step) in enumerate(steps):
@@ -191,17 +211,32 @@ def waterfall(found: Explanation, row: int) -> Plot:
             axes.barh(place, step, left=start, color=colour, height=0.62)
             axes.plot([start, start], [place - 0.31, place + 1.31], color=MUTED, linewidth=0.8)
             right = max(start, end)
-            axes.annotate(_signed(step), (right, place), (4, 0), textcoords="offset points", va="center", fontsize=9)
+            axes.annotate(
+                _signed(step),
+                (right, place),
+                (4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9.5,
+                # No line crosses the text.
+                bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1},
+            )
             end = start
         low, high = axes.get_xlim()
-        axes.set_xlim(low, high + 0.16 * (high - low) + 1e-12 * span)
+        axes.set_xlim(low, high + 0.2 * (high - low) + 1e-12 * span)
         axes.axvline(base, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
         axes.set_yticks(range(len(steps)), [plain(label) for label, _ in steps])
-        axes.set(xlabel=f"output: {number_text(base, 3)} on average, {number_text(total, 3)} here")
+        axes.set(xlabel="output")
         axes.set_ylim(len(steps) - 0.4, -0.6)
         axes.grid(axis="y", visible=False)
         axes.locator_params(axis="x", nbins=6)
     return plot
+
+
+def _space_ticks(axes: Any) -> None:
+    """Take fewer ticks of the x axis if their labels are long, beside the names of columns or categories."""
+    longest = max(len(label.get_text()) for label in axes.get_xticklabels())
+    axes.locator_params(axis="x", nbins=6 if longest <= 5 else 4)
 
 
 def _order(found: Explanation) -> np.ndarray:
@@ -215,7 +250,7 @@ def _spread(values: np.ndarray, span: float) -> np.ndarray:
     order = np.argsort(bins, kind="stable")
     _, starts, counts = np.unique(bins[order], return_index=True, return_counts=True)
     places = np.arange(len(values)) - np.repeat(starts, counts)
-    # Alternate above and below the middle; the fullest bin fills the height.
+    # Marks alternate above and below the middle. The fullest bin fills the height.
     signed = np.where(places % 2, 1, -1) * ((places + 1) // 2)
     heights = np.empty(len(values))
     heights[order] = signed * 2 * _HALF / max(counts.max(), 12)
@@ -223,7 +258,7 @@ def _spread(values: np.ndarray, span: float) -> np.ndarray:
 
 
 def _colours(cells: np.ndarray) -> Any:
-    """A colour for each cell: levels of the page's sequence by rank for numbers, else one colour."""
+    """A colour for each cell. Numbers get levels of the page's sequence by rank; other cells get a single colour."""
     numbers = _numbers(cells)
     if numbers is None:
         return MAIN
@@ -234,13 +269,19 @@ def _colours(cells: np.ndarray) -> Any:
 
 
 def _numbers(cells: np.ndarray) -> np.ndarray | None:
-    """The cells as numbers, NaN for missing ones; None if they are no numbers."""
+    """The cells as numbers, with NaN for missing cells; None if the cells are not numbers."""
     present = [cell for cell in cells.tolist() if cell is not None]
     if present and all(_DATE.match(str(cell)) for cell in present):
         return np.array([np.nan if cell is None else _years(str(cell)) for cell in cells.tolist()])
     if not all(isinstance(cell, int | float) for cell in present):
         return None
     return np.array([np.nan if cell is None else cell for cell in cells.tolist()], dtype=np.float64)
+
+
+def _along_axis(cells: np.ndarray) -> np.ndarray | None:
+    """The cells as numbers of an axis; None for categories, and for numbers with at most two values."""
+    numbers = _numbers(cells)
+    return None if numbers is None or np.unique(numbers[np.isfinite(numbers)]).size <= 2 else numbers
 
 
 def _years(date: str) -> float:
@@ -253,18 +294,15 @@ def _cell(cell: Any) -> str:
     """A cell as short text."""
     if cell is None or cell != cell:
         return "missing"
+    if cell == "":
+        return "(empty)"
     if isinstance(cell, float | np.floating):
         return number_text(float(cell), 4)
-    return _short(str(cell).removesuffix(" 00:00:00"))
-
-
-def _short(text: Any) -> str:
-    text = str(text)
-    return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    return shortened(str(cell).removesuffix(" 00:00:00"), _LETTERS)
 
 
 def _signed(value: float) -> str:
-    sign = "+" if value >= 0 else "\N{MINUS SIGN}"
+    sign = "+" if value > 0 else "\N{MINUS SIGN}" if value < 0 else ""
     return sign + number_text(abs(value), 3)
 
 

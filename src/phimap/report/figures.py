@@ -10,7 +10,19 @@ from matplotlib.ticker import NullFormatter
 
 from phimap._number_text import number_text
 from phimap.report.curves import Curve
-from phimap.report.style import INK, MAIN, PAPER, SECOND, SEQUENCE, Plot, legend_above, note_at_top, plain, shade_bar
+from phimap.report.style import (
+    INK,
+    MAIN,
+    PAPER,
+    SECOND,
+    SEQUENCE,
+    Plot,
+    legend_above,
+    note_at_top,
+    plain,
+    shade_bar,
+    shortened,
+)
 
 # Maximum number of points drawn as marks. More marks would hide each other, so the density is drawn instead.
 _MOST_MARKS = 1500
@@ -30,7 +42,8 @@ def predicted_against_true(true: np.ndarray, predicted: np.ndarray, name: str) -
     alt = f"Predicted {name} against true {name} on held-out rows; points on the line are exact."
     with Plot("predicted", alt, size=(5.4, 4.5)) as plot:
         axes = plot.axes
-        # Ignore a few extreme predictions in the limits of the axes, because they would compress the rest of the plot.
+        # A few extreme predictions are ignored in the limits of the axes, because they would compress the rest of the
+        # plot.
         rough = np.quantile(predicted, [0.002, 0.998])
         low, high = min(true.min(), rough[0]), max(true.max(), rough[1])
         margin = 0.03 * (high - low)
@@ -55,7 +68,8 @@ def residuals(true: np.ndarray, predicted: np.ndarray, name: str) -> Plot:
     alt = f"Histogram of residuals of {name}; 80 percent lie between {number_text(low, 3)} and {number_text(high, 3)}."
     with Plot("residuals", alt, size=(5.4, 4.5)) as plot:
         axes = plot.axes
-        # The most extreme 0.1 percent on either side would compress all other errors into a few bars.
+        # The most extreme 0.1 percent on either side are ignored, because they would compress all other errors into a
+        # few bars.
         first, last = np.quantile(errors, [0.001, 0.999])
         # The number of bars follows Rice's rule.
         bins = int(np.clip(2 * errors.size ** (1 / 3), 5, _MOST_BARS))
@@ -67,7 +81,7 @@ def residuals(true: np.ndarray, predicted: np.ndarray, name: str) -> Plot:
             note_at_top(axes, edge, label, (shift, -2), ha=side, va="top", color=SECOND)
         axes.set(xlabel=f"predicted \N{MINUS SIGN} true {plain(name)}", ylabel="held-out rows")
         axes.grid(axis="x", visible=False)
-        axes.locator_params(axis="x", nbins=7)
+        axes.locator_params(axis="x", nbins=5)
     return plot
 
 
@@ -94,7 +108,7 @@ def confusion(true: np.ndarray, predicted: np.ndarray) -> Plot:
             colour = PAPER if level[i, j] >= len(SEQUENCE) // 2 else INK
             text, size = _count(int(counts[i, j]), 0.9 * _MATRIX / k)
             axes.text(j + 0.5, i + 0.5, text, ha="center", va="center", color=colour, fontsize=size)
-        texts = [_short(label) for label in labels]
+        texts = [plain(shortened(label)) for label in labels]
         axes.set(xlabel="predicted", ylabel="true", aspect="equal")
         axes.set_xticks(np.arange(k) + 0.5, texts, rotation=90 if max(map(len, texts)) > 3 and k > 4 else 0)
         axes.set_yticks(np.arange(k) + 0.5, texts)
@@ -129,19 +143,19 @@ def against_alpha(
         for axes in plot.panels:
             axes.axvline(chosen, color=INK, linewidth=1)
             axes.locator_params(axis="y", nbins=6 // rows + 1)
-        # There is room at the top of the line, because the error is low at the chosen value.
+        # The text is at the top of the line, where there is room because the error is low at the chosen value.
         text = f"{'chosen' if alphas.size > 1 else 'given'}: {number_text(chosen, 3)}"
         note_at_top(top, chosen, text, (4, -2), va="top", color=INK)
         if same_unit:
             top.set_ylabel("RMSE")
             legend_above(top)
         else:
-            top.set_ylabel("estimate, root")
+            top.set_ylabel("estimate, root" if error == "error" else f"estimated {error}")
             if path is not None:
                 bottom.set_ylabel("held-out error")
                 bottom.yaxis.set_major_formatter(_percent)
         bottom.set(xscale="log", xlabel="regularisation (alpha)")
-        # Drawing powers of ten as formulas takes longer than the rest of the figure.
+        # Tick labels are texts, because drawing powers of ten as formulas takes longer than the rest of the figure.
         bottom.xaxis.set_major_formatter("{x:g}")
         bottom.xaxis.set_minor_formatter(NullFormatter())
     return plot
@@ -177,9 +191,3 @@ def _count(count: int, room: float) -> tuple[str, float]:
 def _percent(share: float, _: object) -> str:
     """Format a share as an axis label in percent; ticks outside [0, 1] get an empty label."""
     return f"{100 * share:.4g} %" if -1e-9 <= share <= 1 + 1e-9 else ""
-
-
-def _short(label: object) -> str:
-    """Shorten a label to 14 characters for an axis."""
-    text = str(label)
-    return plain(text if len(text) <= 14 else text[:13] + "…")

@@ -12,10 +12,25 @@ from matplotlib.ticker import NullFormatter
 from phimap._number_text import number_text
 from phimap.learn.search.log import SearchLog
 from phimap.report.dependence import Dependence
-from phimap.report.style import INK, MAIN, MUTED, SECOND, SEQUENCE, Plot, legend_above, note_at_top, plain, shade_bar
+from phimap.report.style import (
+    INK,
+    MAIN,
+    MUTED,
+    SECOND,
+    SEQUENCE,
+    Plot,
+    legend_above,
+    note_at_top,
+    plain,
+    shade_bar,
+    text_width,
+)
 
 # Upper end of the error axis. The mean predictor has error 1; much larger errors would compress the rest of the plot.
 _HIGHEST_ERROR = 1.3
+# Least width of the axes of the search, and least distance of two names of kernels, in points. The names are turned by
+# 30 degrees, so the height of a line is the sine of the angle times the distance.
+_WIDTH, _APART = 400.0, 26.0
 _MARKS = {"none": ("o", MUTED, "no metric"), "diagonal": ("s", MAIN, "diagonal"), "full": ("D", SECOND, "full")}
 
 
@@ -79,25 +94,31 @@ def search(log: SearchLog) -> Plot:
         axes.yaxis.set_major_formatter("{x:.3g}")
         axes.yaxis.set_minor_formatter("{x:.2g}" if _within_a_decade(axes.get_ylim()) else NullFormatter())
         places, names = [], []
+        # Number of points of a trial along the axis, and the position where the last note ends. Labels that would
+        # overlap are omitted.
+        step, noted = _WIDTH / (errors.size + 0.6), -np.inf
         runs = groupby(order, key=lambda trial: (log.kernels[trial], n_rows[trial], log.n_components[trial]))
         level = None
         for (kernel, rows, width), trials in runs:
             trials = list(trials)
             first = trials[0]
-            places.append((first + trials[-1]) / 2)
-            names.append(kernel)
+            place = (first + trials[-1]) / 2
+            if not places or step * (place - places[-1]) >= _APART:
+                places.append(place)
+                names.append(kernel)
             changed = level != (rows, width)
             if first:
                 axes.axvline(first - 0.5, color=INK if changed else MUTED, linewidth=1.2 if changed else 0.5)
-            if changed:
-                text = f"{rows:,} rows, {width:,} features"
+            text = f"{rows:,} rows, {width:,} features"
+            if changed and step * first >= noted:
+                noted = step * first + text_width(text)
                 note_at_top(axes, first - 0.4, text, (2, 3), color=MUTED, annotation_clip=False)
             level = rows, width
         axes.set_xticks(places, names, rotation=30, ha="right", rotation_mode="anchor")
         axes.set_xlim(-0.8, errors.size - 0.2)
         axes.tick_params(axis="x", length=0)
         axes.grid(axis="x", visible=False)
-        axes.set_ylabel("held-out error, share of variance")
+        axes.set_ylabel("mean squared error / variance")
         legend_above(axes, 20)
     return plot
 

@@ -11,6 +11,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 # Placeholder colours, which `_inline` replaces by the page's CSS variables.
 INK, MUTED, GRID, MAIN, SECOND, PAPER = "#a10001", "#a10002", "#a10003", "#a10004", "#a10005", "#a10006"
@@ -64,7 +65,7 @@ class Plot:
         self.alt = alt
         self._size = size
         self._rows = rows
-        # Space in inches above the axes, for text.
+        # Space in inches above the axes for text.
         self._head = head
         self.axes: Axes
         self.svg = ""
@@ -92,17 +93,53 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
+def shortened(label: object, letters: int = 14) -> str:
+    """Shorten a label to a number of letters."""
+    text = str(label)
+    return text if len(text) <= letters else text[: letters - 1] + "…"
+
+
 def legend_above(axes: Axes, points: float = 2) -> None:
     """Place a legend `points` points above the axes, where no line crosses it."""
     height = axes.figure.get_figheight() * 72  # pyright: ignore
     lift = points / (height * axes.get_position().height)
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1 + lift), borderaxespad=0, borderpad=0.2, ncols=3)
+    axes.legend(
+        loc="lower left",
+        bbox_to_anchor=(0, 1 + lift),
+        borderaxespad=0,
+        borderpad=0.2,
+        handlelength=1.6,
+        columnspacing=1.2,
+        ncols=3,
+    )
 
 
 def note_at_top(axes: Axes, x: float, text: str, offset: tuple[float, float], **options: Any) -> None:
     """Write `text` at the upper end of the vertical line at `x`, moved by `offset` points."""
     options = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "fontsize": 9.5, **options}
     axes.annotate(text, (x, 1), offset, **options)
+
+
+def text_width(text: str) -> float:
+    """Return the estimated width of a text in points."""
+    return 72 * _LETTER * len(text)
+
+
+def free_offset(axes: Axes, place: tuple[float, float], text: str, taken: list[Bbox]) -> tuple[float, float]:
+    """Return an offset in points of a text from a mark at `place`, at which it overlaps no text in `taken`.
+
+    The box of the text is added to `taken`. Offsets above and below are tried in turn, farther and farther away.
+    """
+    x, y = axes.transData.transform(place) * 72 / axes.figure.dpi  # pyright: ignore
+    width, height = text_width(text), 72 * _LINE * 0.8
+    step = 0
+    while True:
+        up = 5 + step // 2 * height if step % 2 == 0 else -5 - height - step // 2 * height
+        box = Bbox.from_bounds(x + 7, y + up, width, height)
+        if not any(box.overlaps(other) for other in taken):
+            taken.append(box)
+            return 7, up
+        step += 1
 
 
 def shade_bar(figure: Figure, axes: Axes, shades: Any, label: str, **options: Any) -> Any:
@@ -115,8 +152,8 @@ def shade_bar(figure: Figure, axes: Axes, shades: Any, label: str, **options: An
 def _set_margins(figure: Figure, head: float) -> None:
     """Set the margins of the figure so that the axis labels fit.
 
-    Matplotlib's own layouts draw every figure once more to measure texts, which takes longer than all other steps. Here
-    the length of a text is estimated from its number of letters.
+    Matplotlib's own layouts draw every figure once more to measure texts, which takes longer than all other steps.
+    Here, the length of a text is estimated from its number of letters.
     """
     width, height = figure.get_size_inches()
     left, right, bottom = _SPACE, _SPACE, _SPACE
@@ -130,7 +167,19 @@ def _set_margins(figure: Figure, head: float) -> None:
         turned = np.sin(np.deg2rad(max((label.get_rotation() for label in labels), default=0.0)))
         under = max(_LINE, float(turned) * _longest(axes.xaxis))
         bottom = max(bottom, under + (_LINE if axes.get_xlabel() else 0) + _SPACE)
+        if not turned:
+            right = max(right, _overhang(axes, width - left - right) + _SPACE / 2)
     figure.subplots_adjust(left / width, bottom / height, 1 - right / width, 1 - head / height, hspace=0.12)
+
+
+def _overhang(axes: Axes, width: float) -> float:
+    """Return the estimated length in inches by which labels of the x axis project beyond the right end of the axes."""
+    ends = [0.0]
+    for label in axes.get_xticklabels():
+        place = axes.transAxes.inverted().transform(axes.transData.transform((label.get_position()[0], 1.0)))[0]
+        if place <= 1.0 + 1e-9:
+            ends.append(_LETTER * len(label.get_text()) / 2 - (1.0 - place) * width)
+    return max(ends)
 
 
 def _longest(axis: Axis) -> float:
@@ -150,7 +199,7 @@ def _inline(figure: Figure, name: str, alt: str) -> str:
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", svg)
-    # Use the page's font, because the reader's computer may not have Matplotlib's font.
+    # The page's font is used, because the reader's computer may not have Matplotlib's font.
     svg = re.sub(r"font: ([0-9.]+px) [^;\"]*", r"font-size: \1", svg)
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(colour, f"var({variable})")

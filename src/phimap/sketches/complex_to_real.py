@@ -69,7 +69,7 @@ class ComplexToRealRecord(MapRecord):
         signs = fair_signs(sign_rng, (max(degrees), length))
         rows, orientations = [], []
         for degree, width in zip(degrees, widths, strict=True):
-            # Each factor uses all frequencies once before any is repeated. By Parseval's theorem this removes the part
+            # Each factor uses all frequencies once before it repeats one. By Parseval's theorem, this removes the part
             # of the error that depends on the frequency of a single factor.
             frequencies = np.stack([balanced_rows(row_rng, length, -(-width // 2)) for _ in range(degree)])
             lower, orientation = lower_half(frequencies, length)

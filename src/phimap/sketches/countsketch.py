@@ -45,7 +45,7 @@ class CountSketchRecord(MapRecord):
 
     @property
     def scratch_width(self) -> int:
-        # Input rows are read in place, so only the output rows take scratch.
+        # Input rows are read in place, so only the output rows take scratch memory.
         return self.n_components
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
@@ -153,7 +153,7 @@ class OSNAP(Sketch):
 
     def sample(self, n_features: int, rng: np.random.Generator) -> CountSketchRecord:
         copies = min(check_integer("nonzeros", self.nonzeros, least=1), self.n_components)
-        # Blocks of output rows, with sizes that differ by at most one.
+        # The output rows are divided into blocks whose sizes differ by at most one.
         bounds = self.n_components * np.arange(copies + 1, dtype=np.intp) // copies
         buckets = rng.integers(bounds[:-1], bounds[1:], size=(n_features, copies), dtype=np.intp)
         return CountSketchRecord(buckets, fair_factors(rng, buckets.shape) / copies**0.5, self.n_components)

@@ -49,7 +49,7 @@ class MaclaurinRecord(MapRecord):
     def draw(cls, n_features: int, degree: int, width: int, rng: np.random.Generator) -> MaclaurinRecord:
         padded = padded_width(n_features)
         signs = fair_signs(rng, (degree, -(-width // padded), 1, padded))
-        # Each of the j factors is multiplied by the scale, so this is the j-th root of width^(-1/2).
+        # Each of the j factors is multiplied by the scale, so the scale is the j-th root of width^(-1/2).
         return cls(n_features, signs, np.full(width, width ** (-0.5 / degree)))
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:

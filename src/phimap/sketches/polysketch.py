@@ -18,7 +18,7 @@ from phimap.sketches.product_samples import FORMS, ProductSamples
 from phimap.sketches.srht import SRHT
 from phimap.sketches.tree import Evaluation, ProductTree, TreeBuilder
 
-# Sketch of a single vector for each value of `leaf`, used at the leaves of a tree and for degree 1.
+# For each value of `leaf`, the sketch of a single vector at the leaves of a tree and for degree 1.
 _SINGLE: dict[str, Callable[[int], Sketch]] = {
     "none": SRHT,
     "srht": SRHT,
@@ -110,9 +110,9 @@ class PolySketchRecord(TreeRecord):
         Entry j equals `apply_product` with e1 as the factors `unit_factors(j)` and x as the others. The inner product
         of entries j for x and y estimates ``<x, y>^(p - j)``.
 
-        In every node, the left branch holds x only or e1 only, and the right branch takes all of its cases. A transform
-        of the left branch is therefore used for many cases. This takes O(p) transforms and products, compared with
-        O(p log p) if factors are replaced one by one. A node stores one case at a time.
+        In every node, the left branch has only x or only e1 as factors, and the right branch takes all of its cases. A
+        transform of the left branch is therefore used for many cases. This takes O(p) transforms and products, compared
+        with O(p log p) if factors are replaced one by one. A node stores one case at a time.
         """
         unit = ops.constant(np.eye(1, self.n_features))
         whole = Evaluation(self.tree, ops, [X] * self.degree)

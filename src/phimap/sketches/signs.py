@@ -1,4 +1,7 @@
-"""Fair random signs. Two functions draw them differently; both are kept, so that results for a seed do not change."""
+"""Fair random signs. Two functions draw them in different ways.
+
+Both are kept, because results for a seed must not change.
+"""
 
 from __future__ import annotations
 

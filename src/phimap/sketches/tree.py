@@ -83,7 +83,8 @@ class ProductTree(Record):
     @property
     def scratch_width(self) -> int:
         """Approximate number of floats per row that an evaluation needs."""
-        # Each vector on a path from the root needs a padded copy and a transform. Transforms used again are kept.
+        # Each vector on a path from the root needs a padded copy and a transform. Transforms that are used again are
+        # kept.
         factors = [node.signs.shape[0] for node in self.nodes if node.signs is not None]
         uses = self.uses()
         kept = sum(node.signs.shape[0] for i, node in enumerate(self.nodes) if node.signs is not None and uses[i] > 1)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,28 +14,41 @@ import pyarrow.compute
 
 from phimap._missing import MISSING_MARKS
 
-# The type is Any because the functions are created at import, which type checkers cannot see.
+# The type is Any because the functions are created at import, so type checkers cannot see them.
 pc: Any = pyarrow.compute
 # Digits without separators, or in groups of three with a separator that is not the decimal mark.
 _WHOLE = r"\d+|[1-9]\d{{0,2}}([{thousands} '\x{{a0}}\x{{202f}}]\d{{3}})+"
 _NUMBER = rf"^[+-]?(({_WHOLE})({{decimal}}\d*)?|{{decimal}}\d+)([eE][+-]?\d+)?$"
 _PATTERNS = {".": _NUMBER.format(thousands=",", decimal=r"\."), ",": _NUMBER.format(thousands=".", decimal=",")}
 _SEPARATORS = {".": ",", ",": "."}
-# The end of a time: seconds, which the formats include, then a fraction and a time zone, which they do not include.
+# The parts of a number with a unit: a sign, a currency before the number (a symbol, or a code of three letters and a
+# space), the number, and a unit after it (a symbol, or a short word). Cells with a word before a number are names of
+# levels, such as k12 or Route 66.
+_CURRENCY, _UNIT = r"[$€£¥₹₩₽₺]|[A-Z]{3} ", r"[$€£¥₹₩₽₺%‰°µ]?[A-Za-z]{0,4}[²³]?(/[A-Za-z]{1,4}[²³]?)?"
+_MEASURED = re.compile(rf"([+-]?)({_CURRENCY})? ?([+-]?[\d.,][\d.,' \xa0\u202f]*?)[ \xa0]?({_UNIT})")
+# A unit is looked for in at most this number of distinct cells.
+_LOOKED_AT = 1000
+# The end of a time: seconds, a fraction and a time zone. The formats include the seconds, but not the fraction and the
+# zone.
 _TAIL = r"(:\d{2})(\.\d+)?(Z|[+-]\d{2}:?\d{2})?$"
+# The time zone at the end of a time.
+_ZONE = r":\d{2}(?:\.\d+)?(?P<zone>Z|[+-]\d{2}:?\d{2})$"
+_TEXT = pa.large_string()
+_MARKS = pa.array(MISSING_MARKS, _TEXT)
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def columns_of(X: Any) -> Iterator[tuple[str, pa.Array]]:
     """Yield the name and cells of each column of a frame or an array (n, d), which has columns ``x0, x1, ...``."""
     if hasattr(X, "iloc"):
-        for place, name in enumerate(X.columns):
-            column = X.iloc[:, place]
+        for name, column in X.items():
             if getattr(column.dtype, "kind", "O") == "c":
                 raise ValueError(
                     f"`X` must not be complex, got {column.dtype} in column {str(name)!r}. Split its parts."
                 )
-            yield str(name), _of_objects(column)
+            # Arrow looks for the methods of an array in a column of pandas, which takes a while, so the column is
+            # converted first.
+            yield str(name), _of_objects(column.to_numpy() if isinstance(column.dtype, np.dtype) else column)
     elif hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__"):
         table = X if isinstance(X, pa.Table | pa.RecordBatch) else pa.table(X)
         for name, column in zip(table.schema.names, table.columns, strict=True):
@@ -50,12 +65,18 @@ def columns_of(X: Any) -> Iterator[tuple[str, pa.Array]]:
             yield f"x{place}", _of_objects(array[:, place])
 
 
+def missing_cells(names: list[str]) -> pa.Table:
+    """A row of missing cells in columns of these names."""
+    return pa.table([pa.nulls(1) for _ in names], names=names)
+
+
 def _of_objects(values: Any) -> pa.Array:
     """Convert a column of pandas or NumPy to an Arrow array; cells of mixed types become text."""
     try:
-        array = pa.array(values, from_pandas=True)
+        # Floats are not copied, and their missing cells stay NaN.
+        array = pa.array(values, from_pandas=values.dtype not in (np.float32, np.float64))
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        # Comparing pandas' missing value with itself gives neither true nor false, so texts are compared.
+        # A comparison of pandas' missing value with itself gives neither true nor false, so texts are compared.
         present = (cell is not None and str(cell) not in ("<NA>", "NaT", "nan") for cell in values)
         texts = [str(cell) if there else None for cell, there in zip(values, present, strict=True)]
         array = pa.array(texts, pa.string())
@@ -82,10 +103,13 @@ class Cells:
     ----------
     form : {"number", "boolean", "time", "levels", "text", "nothing"}
         Determined by the Arrow type. ``"levels"`` is a dictionary column, ``"nothing"`` a column without values.
+    n_unread : int
+        Number of cells with a value that the last call of `numbers` or `seconds` could not read.
     """
 
     def __init__(self, name: str, column: pa.Array):
         self.name = name
+        self.n_unread = 0
         self.form: str = _form(column.type)
         self._column = _plain(column, self.form)
 
@@ -107,36 +131,86 @@ class Cells:
             return np.full(len(self), np.nan)
         return _floats(self._column)
 
-    def seconds(self, form: str) -> np.ndarray:
-        """Return the cells as seconds (n,) since the epoch, or NaN for cells that are not times; `form` parses text."""
+    def seconds(self, form: str, zone: str | None = None) -> np.ndarray:
+        """Return the cells as seconds (n,) of local time since the epoch, or NaN for cells that are not times.
+
+        Parameters
+        ----------
+        form : str
+            Format of times that are text.
+        zone : str, optional
+            Time zone to which times are converted; ``""`` for times without a zone. None keeps the zone of each cell.
+
+        Raises
+        ------
+        ValueError
+            If only one of `zone` and the cells has a time zone.
+        """
         if self.is_text:
-            return self._of_distinct(seconds_in(self._distinct, form))
+            local = seconds_in(self._distinct, form)
+            if zone is not None:
+                offsets = offsets_in(self._distinct, form)
+                offsets[np.isnan(local)] = np.nan
+                if (~np.isnan(local)).any():
+                    self._check_zone(zone, has_zone=not np.isnan(offsets[~np.isnan(local)]).any())
+                local = _in_zone(local - offsets, zone) if zone else local
+            return self._of_distinct(local)
         if self.form != "time":
+            self.n_unread = len(self) - self._column.null_count
             return np.full(len(self), np.nan)
         column, kind = self._column, self._column.type
+        if zone is not None and column.null_count < len(column):
+            self._check_zone(zone, has_zone=bool(self.zone))
         if pa.types.is_date(kind):
             column, kind = column.cast(pa.timestamp("s")), pa.timestamp("s")
-        elif pa.types.is_timestamp(kind) and kind.tz is not None:
-            # Local time is used, because daily habits follow it.
+        elif self.zone:
+            column = column.cast(pa.timestamp(kind.unit, zone)) if zone else column
+            # Local time is used, because daily habits follow local time.
             column = pc.local_timestamp(column)
         return _floats(column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())) / _UNITS[kind.unit]
+
+    @property
+    def zone(self) -> str:
+        """The time zone of a column of times; empty if it has none."""
+        return self._column.type.tz or "" if pa.types.is_timestamp(self._column.type) else ""
+
+    def offsets(self, form: str) -> set[str]:
+        """The offsets of texts in this `form`, such as ``"+09:00"``; ``""`` stands for times without an offset."""
+        if not self.is_text:
+            return set()
+        offsets = offsets_in(self._distinct, form)[~np.isnan(seconds_in(self._distinct, form))]
+        return {_offset_text(offset) for offset in np.unique(offsets)}
+
+    def _check_zone(self, zone: str, *, has_zone: bool) -> None:
+        if has_zone and not zone:
+            raise ValueError(
+                f"column {self.name!r} must hold times without a time zone, as in the training rows, got times with "
+                "one. Convert them to the zone of the training rows, and leave it out: tz_convert, tz_localize(None)."
+            )
+        if zone and not has_zone:
+            raise ValueError(
+                f"column {self.name!r} must hold times with a time zone, such as {zone!r} of the training rows, got "
+                "times without one. State their zone: tz_localize."
+            )
 
     @cached_property
     def codes(self) -> np.ndarray:
         """The index (n,) in `texts` of every cell; -1 for missing cells."""
-        codes = self._encoded.indices
-        return codes.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        return _codes(self._encoded.indices, -1)
 
     @cached_property
     def texts(self) -> list[str]:
         """The distinct cells as text."""
         return self._distinct.to_pylist()
 
+    def affixes(self, least: float) -> str:
+        """The currency and the unit of at least a share `least` of the distinct cells; see `affixes_of`."""
+        return affixes_of(self.texts, least) if self.is_text else ""
+
     def places_in(self, levels: tuple[str, ...]) -> np.ndarray:
         """The index (n,) in `levels` of every cell; ``len(levels)`` if missing, ``len(levels) + 1`` if unknown."""
-        found = pc.index_in(self._distinct, value_set=pa.array(levels, self._distinct.type))
-        known = found.cast(pa.int64()).fill_null(len(levels) + 1).to_numpy(zero_copy_only=False)
-        return np.append(known, len(levels))[self.codes]
+        known = _places_of(levels)
+        return np.array([*(known.get(text, len(levels) + 1) for text in self.texts), len(levels)])[self.codes]
 
     @property
     def missing(self) -> np.ndarray:
@@ -154,20 +228,22 @@ class Cells:
         """The cells as a dictionary of distinct texts without surrounding spaces; marks such as ``NA`` are missing."""
         column = self._column
         if not pa.types.is_dictionary(column.type):
-            column = _as_text(column).dictionary_encode()
+            column = column.dictionary_encode()
         plain = _as_text(column.dictionary)
         texts = pc.utf8_trim_whitespace(plain)
-        texts = pc.if_else(pc.is_in(texts, value_set=pa.array(MISSING_MARKS, texts.type)), None, texts)
+        texts = pc.if_else(pc.is_in(texts, value_set=_MARKS), None, texts)
         if texts.equals(plain) and not plain.null_count:
             return pa.DictionaryArray.from_arrays(column.indices, plain)
         again = texts.dictionary_encode()
-        # Texts that differ only by spaces are merged.
-        places = np.append(again.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), -1)
-        codes = places[column.indices.cast(pa.int64()).fill_null(len(texts)).to_numpy(zero_copy_only=False)]
+        # Texts that differ only by spaces become one text.
+        places = np.append(_codes(again.indices, -1), -1)
+        codes = places[_codes(column.indices, len(texts))]
         return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int64(), mask=codes < 0), again.dictionary)
 
     def _of_distinct(self, values: np.ndarray) -> np.ndarray:
-        return np.append(values, np.nan)[self.codes]
+        found = np.append(values, np.nan)[self.codes]
+        self.n_unread = int((np.isnan(found) & ~self.missing).sum())
+        return found
 
 
 def numbers_in(texts: pa.Array, decimal: str) -> np.ndarray:
@@ -176,9 +252,13 @@ def numbers_in(texts: pa.Array, decimal: str) -> np.ndarray:
     Parameters
     ----------
     texts : pyarrow.Array of strings
-    decimal : {".", ","}
-        The decimal mark; the other mark, spaces and apostrophes may separate thousands.
+    decimal : str
+        The decimal mark, ``"."`` or ``","``; the other mark, spaces and apostrophes may separate thousands. A currency,
+        a tab and a unit may follow the mark. Cells may then have the currency before, and the unit after, a number.
     """
+    decimal, affixes = decimal[:1], decimal[1:]
+    if affixes:
+        texts = _without(texts, *affixes.split("\t"))
     matches = pc.match_substring_regex(texts, _PATTERNS[decimal])
     kept = pc.if_else(matches, texts, None)
     kept = pc.replace_substring_regex(kept, rf"[{_SEPARATORS[decimal]} '\x{{a0}}\x{{202f}}+]", "")
@@ -187,12 +267,67 @@ def numbers_in(texts: pa.Array, decimal: str) -> np.ndarray:
     return kept.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
 
 
+def affixes_of(texts: Sequence[str], least: float) -> str:
+    """Return the currency before and the unit after the numbers in texts, joined by a tab.
+
+    The result is empty if there is neither, or if less than a share `least` of the texts agree on both.
+    """
+    some = texts[:_LOOKED_AT]
+    found = [one for one in map(_MEASURED.fullmatch, some) if one and any(mark.isdigit() for mark in one[3])]
+    counts = Counter(((one[2] or "").strip(), one[4]) for one in found)
+    if not counts:
+        return ""
+    (before, after), count = counts.most_common(1)[0]
+    return f"{before}\t{after}" if count >= least * len(some) and (before or after) else ""
+
+
+def _without(texts: pa.Array, before: str, after: str) -> pa.Array:
+    """Remove a currency before, and a unit after, the numbers in texts."""
+    if before:
+        texts = pc.replace_substring_regex(texts, rf"^([+-]?){re.escape(before)}\s*", r"\1")
+    return pc.replace_substring_regex(texts, rf"[\s\x{{a0}}]*{re.escape(after)}$", "") if after else texts
+
+
 def seconds_in(texts: pa.Array, form: str) -> np.ndarray:
     """Convert texts (n,) to float64 seconds since the epoch; texts that are not times in this `form` become NaN."""
     if form.endswith("%S"):
         texts = pc.replace_substring_regex(texts, _TAIL, r"\1")
     times = pc.strptime(texts, format=form, unit="s", error_is_null=True)
     return times.cast(pa.int64()).cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
+
+
+def offsets_in(texts: pa.Array, form: str) -> np.ndarray:
+    """Seconds (n,) by which the local times of texts (n,) are ahead of UTC; NaN for texts without an offset."""
+    if not form.endswith("%S"):
+        return np.full(len(texts), np.nan)
+    found = pc.struct_field(pc.extract_regex(texts, _ZONE), "zone")
+    distinct = found.dictionary_encode()
+    known = [np.nan if text is None else _offset(text) for text in [*distinct.dictionary.to_pylist(), None]]
+    return np.array(known)[distinct.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)]
+
+
+def _offset(text: str) -> float:
+    """The seconds of an offset such as ``Z``, ``+0900`` or ``-05:30``."""
+    if text == "Z":
+        return 0.0
+    digits = text[1:].replace(":", "")
+    return float(f"{text[0]}1") * (3600 * int(digits[:2]) + 60 * int(digits[2:]))
+
+
+def _offset_text(offset: float) -> str:
+    """Return an offset in seconds as the name of a time zone; empty for NaN."""
+    if np.isnan(offset):
+        return ""
+    hours, seconds = divmod(int(abs(offset)), 3600)
+    return f"{'-' if offset < 0 else '+'}{hours:02}:{seconds // 60:02}"
+
+
+def _in_zone(seconds: np.ndarray, zone: str) -> np.ndarray:
+    """Convert seconds (n,) of UTC to seconds of local time in a time zone; NaN stays."""
+    missing = np.isnan(seconds)
+    times = pa.array(np.where(missing, 0, seconds).astype(np.int64), pa.timestamp("s", zone))
+    local = pc.local_timestamp(times).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return np.where(missing, np.nan, local)
 
 
 def _form(kind: pa.DataType) -> str:
@@ -220,6 +355,8 @@ def _plain(column: pa.Array, form: str) -> pa.Array:
 
 def _as_text(column: pa.Array) -> pa.Array:
     """Convert cells to text. Arrow writes whole numbers of any type without a decimal point."""
+    if column.type == _TEXT:
+        return column
     try:
         return column.cast(pa.large_string())
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
@@ -227,5 +364,17 @@ def _as_text(column: pa.Array) -> pa.Array:
         return pa.array(cells, pa.large_string())
 
 
+def _codes(indices: pa.Array, missing: int) -> np.ndarray:
+    """The indices of a dictionary column as int64 (n,), with a number for missing cells."""
+    return (indices.fill_null(missing) if indices.null_count else indices).to_numpy().astype(np.int64)
+
+
+@lru_cache(maxsize=256)
+def _places_of(levels: tuple[str, ...]) -> dict[str, int]:
+    """The place of each level. A model asks for the same levels at each prediction."""
+    return {level: place for place, level in enumerate(levels)}
+
+
 def _floats(column: pa.Array) -> np.ndarray:
-    return column.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    column = column if column.type == pa.float64() else column.cast(pa.float64(), safe=False)
+    return (column.fill_null(np.nan) if column.null_count else column).to_numpy(zero_copy_only=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -10,28 +11,30 @@ import numpy as np
 
 from phimap.records import of_floats, of_number
 from phimap.tables.encoding import LARGEST, Encoding
-from phimap.tables.tallies import NumberTally
+from phimap.tables.tallies import NumberTally, likely_form
 
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
+# Names of time zones, and offsets such as +09:00.
+_ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{0,64}")
 _DAY = 86400.0
 _YEAR = 365.2425 * _DAY
-# Least number of periods that the data must span for a cycle to be encoded. For shorter spans the trend suffices.
+# A cycle is encoded only if the data span at least this number of its periods. For shorter spans the trend suffices.
 _ROUNDS = 1.5
 _CYCLES = {"hour of the day": _DAY, "day of the week": 7 * _DAY, "day of the year": _YEAR}
-# Least variance of the points on the circle of a cycle; with a smaller variance the cycle is taken as constant.
+# Least variance of the points on the circle of a cycle. With a smaller variance, the cycle counts as constant.
 _LEAST_VARIANCE = 1e-6
-# Weekday of the first day of the epoch, a Thursday, counted from Monday as 0.
+# Weekday of the first day of the epoch, which was a Thursday, counted from Monday as 0.
 _FIRST_WEEKDAY = 3
-# Least deviation and largest absolute time, in seconds, that a model file may state. Times are stored to a nanosecond,
-# and four-digit years end at 3.2e11 seconds, a tenth of the bound.
+# Bounds for model files, in seconds: least deviation, and largest absolute time. Times are stored to a nanosecond, and
+# four-digit years end at 3.2e11 seconds, a tenth of the bound.
 _LEAST_SECONDS, _MOST_SECONDS = 1e-9, 3e12
 
 
 @dataclass(frozen=True)
 class DateEncoding(Encoding):
-    """Encodes times by standardised seconds, sine and cosine of each cycle, and an indicator of missing times.
+    """Encodes times as standardised seconds, the sine and cosine of each cycle, and an indicator of missing times.
 
     Attributes
     ----------
@@ -45,6 +48,9 @@ class DateEncoding(Encoding):
         Factors of the trend and of the cycles, which give them equal variances that add up to 1.
     has_indicator : bool
     variances : ndarray of shape (k,)
+    zone : str or None
+        Time zone to which times are converted before their local time is taken; empty for times without a zone. None
+        takes the local time of every cell. It occurs in files of earlier versions, and for texts with several offsets.
     """
 
     form: str
@@ -55,15 +61,17 @@ class DateEncoding(Encoding):
     factors: np.ndarray = field(metadata=of_floats("c", least=-LARGEST, most=LARGEST))
     has_indicator: bool
     variances: np.ndarray = field(metadata=of_floats("k"))
+    zone: str | None = None
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
         yield max(abs(self.mean), abs(self.median)) <= _MOST_SECONDS, "seconds that a clock can show"
+        yield self.zone is None or _ZONE.fullmatch(self.zone) is not None, "the name of a time zone"
         yield set(self.cycles) <= set(_CYCLES), "cycles that are known"
         yield self.factors.size == 1 + len(self.cycles), "a factor for the trend and for each cycle"
         yield len(self.names()) == self.variances.size, "a variance for each of its numbers"
 
     @classmethod
-    def of_tally(cls, tally: NumberTally, n_missing: int, form: str) -> DateEncoding:
+    def of_tally(cls, tally: NumberTally, n_missing: int, form: str, zone: str | None) -> DateEncoding:
         """Return the encoding for the seconds of the training rows, `n_missing` of which were missing."""
         seconds = tally.sample
         extent = tally.high - tally.low
@@ -78,10 +86,10 @@ class DateEncoding(Encoding):
         trend = [1 / n_parts if tally.deviation else 0.0]
         variances = np.concatenate([trend, *scaled, missing])
         median = float(np.median(seconds))
-        return cls(form, median, tally.mean, tally.deviation or 1.0, cycles, factors, n_missing > 0, variances)
+        return cls(form, median, tally.mean, tally.deviation or 1.0, cycles, factors, n_missing > 0, variances, zone)
 
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> np.ndarray:
-        seconds = cells.seconds(self.form)
+        seconds = cells.seconds(self.form or likely_form(cells), self.zone)
         missing = np.isnan(seconds)
         seconds = np.where(missing, self.median, seconds)
         columns = [(seconds - self.mean) / self.deviation * self.factors[0]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from functools import partial
@@ -13,8 +14,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from phimap._dask import blocks_of, by_blocks, chained, is_dask
-from phimap._validation import check_choice, check_integer
-from phimap.tables.encoding import ColumnSummary, EncodedColumn, Encoding
+from phimap._validation import check_choice, check_integer, check_unmasked
+from phimap.tables.encoding import ColumnSummary, EncodedColumn, Encoding, warn_of_unread
 from phimap.tables.frames import cells_of, check_frame, is_frame, n_rows_of, slices
 from phimap.tables.table_pass import PassOptions, TablePass, checked_types, found_in
 from phimap.tables.tallies import training_folds
@@ -69,24 +70,25 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     -----
     **Numbers** and Booleans are standardised; missing values are replaced by the median, with an indicator column if
     there were any in training. Text is read as numbers if 95 % of its cells are numbers, including decimal commas and
-    thousands separators; other cells are then missing. **Categories** have one column for each level (one column for
-    two levels), scaled by a common factor; missing is a level. Levels with fewer than 5 rows, or fewer in small tables,
-    are merged. **Many levels** are encoded by means of the target, shrunk towards the mean of all rows; a training row
-    gets the mean over the other four of five folds. **Dates** have a trend and points on circles for the hour of the
-    day, the day of the week and the day of the year, as far as these vary. **Text** of several words is encoded by the
-    leading directions of hashed n-grams of 3 and 4 characters, weighted by inverse document frequencies. Columns that
-    are constant, number the rows, or hold a different text in each row are **left out**, which `summary_` reports.
+    thousands separators, a currency such as ``$1,234`` or a unit such as ``0.71 ct``; other cells are then missing.
+    **Categories** have one column for each level (one column for two levels), scaled by a common factor; missing is a
+    level. Levels with fewer than 5 rows, or fewer in small tables, are merged. **Many levels** are encoded by means of
+    the target, shrunk towards the mean of all rows; a training row gets the mean over the other four of five folds.
+    **Dates** have a trend and points on circles for the hour of the day, the day of the week and the day of the year,
+    as far as these vary, in the time zone of the training rows. **Text** of several words is encoded by the leading
+    directions of hashed n-grams of 3 and 4 characters, weighted by inverse document frequencies. Columns that are
+    constant, number the rows, or hold a different text in each row are **left out**, which `summary_` reports.
 
     New rows may have unknown levels and missing cells. An unknown level is treated as one of the merged rare levels. If
     no levels were merged, it differs from all levels. Columns are found by name, in any order and among other columns.
 
-    **Error.** Only rounding to float32, for numbers, dates and categories. Means of the target cover the 20,000 most
-    frequent levels; the median is estimated from 16,384 random rows, and directions of texts from 5,000.
+    **Error.** For numbers, dates and categories, only rounding to float32. Means of the target cover the 20,000 most
+    frequent levels. The median is estimated from 16,384 random rows, and directions of texts from 5,000.
 
-    **Cost.** One pass over the rows in bounded memory. Hashing of texts takes about a microsecond a character, as it
-    runs in Python; everything else runs in Arrow and NumPy.
+    **Cost.** One pass over the rows in bounded memory. Hashing of texts runs in Python and takes about a microsecond
+    for each character of the distinct words of 8,192 texts. All other steps run in Arrow and NumPy.
 
-    **Differs from the source in** the folds, which are determined by the row numbers, so that batches can be used.
+    **Differs from the source in** the folds. They are determined by the row numbers, so that batches can be used.
 
     References
     ----------
@@ -336,7 +338,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         X = _checked(X, getattr(self, "n_features_in_", None))
         used = [column for column in self._columns if column.encoding is not None]
         n_rows = n_rows_of(X)
-        sparse_parts, first = [], first_row or 0
+        sparse_parts, first, unread = [], first_row or 0, Counter[str]()
         out = None if self.is_sparse_ else np.empty((n_rows, self.n_columns_out_), np.float32)
         for part, rows in slices(X):
             columns = cells_of(rows)
@@ -345,10 +347,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 column.encoding.apply(found_in(columns, column.name), first + part.start, folds)  # pyright: ignore
                 for column in used
             ]
+            unread.update({column.name: columns[column.name].n_unread for column in used})
             if out is None:
                 sparse_parts.append(sparse.hstack([sparse.csr_matrix(one) for one in found], "csr", np.float32))
             else:
                 np.concatenate(found, axis=1, out=out[part], casting="same_kind")
+        for column in used:
+            # The fit has already warned of unread cells of training rows.
+            if unread[column.name] and first_row is None:
+                warn_of_unread(column.name, unread[column.name], "dates" if column.kind == "date" else "numbers")
         if out is not None:
             return out
         return sparse.vstack(sparse_parts, "csr") if sparse_parts else sparse.csr_matrix((0, self.n_columns_out_))
@@ -361,6 +368,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         yield len(names) == self.n_features_in_ == len(set(names)), "a name of its own for each column"
         given = getattr(self, "feature_names_in_", None)
         yield given is None or given.tolist() == names, "the names of its columns"
+
+    def missing_row(self) -> Any:
+        """Return a row of missing cells: an Arrow table, or an array if the training rows had no names."""
+        names = [column.name for column in self.columns_]
+        if not hasattr(self, "feature_names_in_"):
+            return np.full((1, len(names)), None, dtype=object)
+        from phimap.tables.cells import missing_cells
+
+        return missing_cells(names)
 
     @property
     def columns_(self) -> tuple[EncodedColumn, ...]:
@@ -383,7 +399,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     @property
     def n_columns_out_(self) -> int:
         """Number of output columns."""
-        return self.groups_.size
+        return sum(encoding.variances.size for encoding in self._encodings)
 
     @property
     def groups_(self) -> np.ndarray:
@@ -419,7 +435,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         input_features : array-like of str, optional
-            Names of the input columns, which must be those of the fit.
+            Names of the input columns, which must be the names in the fit.
 
         Returns
         -------
@@ -451,7 +467,7 @@ def _whole_block(X: Any, y: Any = None) -> list[tuple[Any, Any]]:
 
 
 def _passed(read: Callable[..., Iterable[Any]], begun: TablePass, *part: Any) -> TablePass:
-    """Add one more part to a copy of the pass `begun`. A copy is needed because Dask may use `begun` again."""
+    """Add one more part to a copy of the pass `begun`. It must be a copy, because Dask may use `begun` again."""
     table = deepcopy(begun)
     for X, y in read(*part):
         table.update(_checked(X, len(table.names) or None), y)
@@ -460,6 +476,7 @@ def _passed(read: Callable[..., Iterable[Any]], begun: TablePass, *part: Any) ->
 
 def _checked(X: Any, n_columns: int | None = None) -> Any:
     """Check rows, and return a frame unchanged and other input as a NumPy array."""
+    check_unmasked(X)
     if sparse.issparse(X):
         raise TypeError("`X` must be a data frame or a dense array, got a sparse matrix. Use X.toarray().")
     check_frame(X)

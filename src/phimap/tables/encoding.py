@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from phimap._warnings import caller_level
 from phimap.records import Record, of_number, one_of
 
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
 
-#: Largest encoded number, because its square must fit float32.
+#: Largest encoded number. Its square must fit float32.
 LARGEST = 1e18
 
 
@@ -46,6 +48,20 @@ class BadCell(ValueError):
         return f"data row {name}, column {self.column!r} {self.fault}{self.why}. {self._remedy}"
 
 
+class UnreadCellsWarning(UserWarning):
+    """Cells of a column of dates or numbers cannot be read, and count as missing."""
+
+
+def warn_of_unread(name: str, n_cells: int, what: str) -> None:
+    """Warn that `n_cells` cells of the column `name` cannot be read as `what`."""
+    warnings.warn(
+        f"column {name!r}: cells that cannot be read as {what} count as missing ({n_cells:,} of these rows). Write all "
+        "cells of the column alike.",
+        UnreadCellsWarning,
+        stacklevel=caller_level(),
+    )
+
+
 class Encoding(Record):
     """The conversion of the cells of a column to k numbers.
 
@@ -62,7 +78,9 @@ class Encoding(Record):
 
     @abstractmethod
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> Any:
-        """Encode the cells of a column as numbers (n, k). The first cell is in row `first_row`, which messages state.
+        """Encode the cells of a column as numbers (n, k).
+
+        The first cell is in row `first_row`; messages state row numbers.
 
         `folds` (n,) are the folds of training rows. The encoding of a training row must not depend on its own target.
         """
@@ -76,7 +94,7 @@ class Encoding(Record):
         return np.zeros(self.variances.size, dtype=bool)
 
     def without_folds(self) -> Self:
-        """The encoding without the tables that only training rows need."""
+        """A copy of the encoding without the tables that are needed only to encode training rows."""
         return self
 
     def parts(self) -> np.ndarray:
@@ -107,7 +125,7 @@ class EncodedColumn(Record):
     encoding: Encoding | None = None
 
     def without_folds(self) -> EncodedColumn:
-        """The column, whose encoding lacks the tables that only training rows need."""
+        """A copy of the column without the tables that are needed only to encode training rows."""
         return self if self.encoding is None else replace(self, encoding=self.encoding.without_folds())
 
     def names(self) -> list[str]:

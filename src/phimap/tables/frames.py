@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,10 @@ import numpy as np
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-#: Number of rows of a frame that are encoded at a time; it bounds the scratch memory.
+#: Number of rows of a frame that are encoded at a time. It limits the scratch memory.
 SLICE_ROWS = 2**16
+# Largest number of columns that a message lists.
+_NAMED = 8
 
 
 def is_frame(X: Any) -> bool:
@@ -24,7 +26,7 @@ def is_frame(X: Any) -> bool:
 
 def check_frame(X: Any) -> None:
     """Raise if a frame has no columns or is lazy."""
-    if hasattr(X, "collect_schema") and not hasattr(X, "__arrow_c_stream__"):
+    if not hasattr(X, "__arrow_c_stream__") and hasattr(X, "collect_schema"):
         raise TypeError(f"`X` must hold its rows, got a {type(X).__name__}. Use X.collect().")
     if is_frame(X) and not getattr(X, "shape", (0, 1))[1]:
         raise ValueError(f"`X` must have a column, got a frame with 0 feature(s) (shape={X.shape}). Give one or more.")
@@ -32,7 +34,8 @@ def check_frame(X: Any) -> None:
 
 def n_rows_of(X: Any) -> int:
     """Number of rows of a frame or an array."""
-    return X.num_rows if hasattr(X, "num_rows") else len(X)
+    # If a pandas frame lacks an attribute, pandas looks for it among the columns, which takes a while.
+    return X.num_rows if not hasattr(X, "iloc") and hasattr(X, "num_rows") else len(X)
 
 
 def is_numbers(X: Any) -> bool:
@@ -74,6 +77,33 @@ def cells_of(X: Any) -> dict[str, Cells]:
     return columns
 
 
+def in_order(X: Any, names: Sequence[str]) -> Any:
+    """The columns `names` of a frame, in this order; other columns are left out.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, or a name occurs twice.
+    """
+    given = [str(name) if not isinstance(name, str) else name for name in _names_of(X)]
+    if given == list(names):
+        return X
+    for name in names:
+        if (count := given.count(name)) != 1:
+            what = "none" if not count else f"{count} of them"
+            raise ValueError(
+                f"`X` must have the columns seen in fit, got {what} named {name!r} among "
+                f"{', '.join(map(repr, given[:_NAMED]))}{', ...' if len(given) > _NAMED else ''}. Rename some."
+            )
+    if hasattr(X, "iloc"):
+        return X.iloc[:, [given.index(name) for name in names]]
+    return X.select(list(names))
+
+
+def _names_of(X: Any) -> list[Any]:
+    return list(X.column_names if hasattr(X, "column_names") else X.columns)
+
+
 def rows_at(X: Any, places: np.ndarray) -> Any:
     """The rows of a frame or an array at the indices `places` (r,)."""
     if hasattr(X, "iloc"):
@@ -86,7 +116,9 @@ def slices(X: Any) -> Iterator[tuple[slice, Any]]:
     n_rows = n_rows_of(X)
     for start in range(0, n_rows, SLICE_ROWS):
         part = slice(start, min(start + SLICE_ROWS, n_rows))
-        if hasattr(X, "iloc"):
+        if part == slice(0, n_rows):
+            yield part, X
+        elif hasattr(X, "iloc"):
             yield part, X.iloc[part]
         elif hasattr(X, "num_rows"):
             yield part, X.slice(start, part.stop - start)

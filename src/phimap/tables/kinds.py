@@ -9,7 +9,7 @@ import numpy as np
 
 from phimap._number_text import number_text
 from phimap.tables.dates import DateEncoding
-from phimap.tables.encoding import EncodedColumn, Encoding
+from phimap.tables.encoding import EncodedColumn, Encoding, warn_of_unread
 from phimap.tables.levels import frequent_and_hashed, one_hot, target_means
 from phimap.tables.numbers import NumberEncoding
 from phimap.tables.tallies import ColumnTally, LevelTally, NumberTally
@@ -18,12 +18,12 @@ from phimap.tables.text import TextEncoding
 
 #: Kinds that a user may give to a column.
 KINDS = ("number", "category", "date", "text", "drop")
-# Least share of the cells of a text column that must be parsed as numbers, or as times, for it to hold these.
+# A text column holds numbers, or times, if at least this share of its cells can be parsed as such.
 _LEAST_SHARE = 0.95
 # A column with many levels is text if its cells have at least 5 words on average, or at least 2 words while at least
 # 30 % of the cells are distinct.
 _WORDS, _FEW_WORDS, _DISTINCT = 5.0, 2.0, 0.3
-# Least number of distinct integers that may be row numbers; they must also have few gaps.
+# Distinct integers may be row numbers only if there are at least this many of them and they have few gaps.
 _LEAST_NUMBERED = 20
 
 
@@ -70,7 +70,10 @@ def _readings(tally: ColumnTally) -> list[NumberTally]:
 
 
 def _best(readings: dict[str, NumberTally]) -> tuple[str, NumberTally]:
-    """Return the name and the tally of the reading that parses the most cells; if several do, those of the first."""
+    """Return the name and the tally of the reading that parses the most cells.
+
+    The first one if several parse as many.
+    """
     name = max(readings, key=lambda one: readings[one].n)
     return name, readings[name]
 
@@ -102,10 +105,10 @@ def _kind_of_numbers(tally: ColumnTally) -> str:
 
 
 def _numbers_rows(tally: NumberTally) -> bool:
-    """Whether the numbers are distinct integers starting at about 0 or 1 with few gaps, in any order."""
+    """Return whether the numbers are distinct integers in any order, which start at about 0 or 1 and have few gaps."""
     n = tally.n
     few = tally.is_whole and n >= _LEAST_NUMBERED and 0 <= tally.low <= 1 + n // 50 and tally.high <= 2 * n + 1
-    # If numbers were repeated, the random sample would contain some repetitions.
+    # If numbers were repeated, the random sample would contain repetitions as well.
     return few and np.unique(tally.sample).size == tally.sample.size
 
 
@@ -152,7 +155,8 @@ _Made = tuple[Encoding | None, str, int]
 def _number(tally: ColumnTally, rules: Rules) -> _Made:
     decimal, found = _best(tally.numbers)
     from_text = tally.form in ("text", "levels")
-    how = "read from text" + (" with decimal commas" if decimal == "," else "") if from_text else ""
+    how = "read from text" + (" with decimal commas" if decimal[:1] == "," else "") if from_text else ""
+    how += "".join(f" without {affix!r}" for affix in decimal[1:].split("\t") if affix)
     n_missing = tally.n_rows - found.n
     encoding = NumberEncoding.of_tally(found, n_missing, decimal, from_text=from_text)
     return encoding, _reading_note(tally, found, how, "numbers"), n_missing
@@ -162,13 +166,16 @@ def _date(tally: ColumnTally, rules: Rules) -> _Made:
     form, found = _best(tally.seconds)
     n_missing = tally.n_rows - found.n
     note = _reading_note(tally, found, f"read from text as {form}" if form else "", "dates")
-    return DateEncoding.of_tally(found, n_missing, form), note, n_missing
+    return DateEncoding.of_tally(found, n_missing, form, tally.zone(form)), note, n_missing
 
 
 def _reading_note(tally: ColumnTally, found: NumberTally, how: str, what: str) -> str:
-    """A note that states how a column was parsed, and how many of its cells could not be parsed."""
+    """Return a note that states how a column was parsed, and warn of cells that could not be parsed."""
     n_unread = 0 if tally.levels is None else tally.levels.n - found.n
-    unread = f"{_counted(n_unread, 'cell')} not read as {what}, taken for missing" if n_unread else ""
+    unread = ""
+    if n_unread:
+        unread = f"{_counted(n_unread, 'cell')} not read as {what}, taken for missing"
+        warn_of_unread(tally.name, n_unread, what)
     return ", ".join(filter(None, (how, unread)))
 
 

@@ -1,4 +1,4 @@
-"""Columns of levels. Few levels are encoded by an indicator each, many levels by means of the target."""
+"""Columns of levels. Few levels are encoded by an indicator each; many levels are encoded by means of the target."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from phimap.tables.targets import FOLDS, ColumnTargets, padded
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-# A level has its own column from 5 rows on, or from half the average number of rows of a level if that is less, but not
-# below 2 rows. Other levels share a column.
+# A level has its own column if it has at least 5 rows, or half the average number of rows of a level if that is less,
+# but at least 2 rows. All other levels share a column.
 _FEW_ROWS = 5
 _LEAST_ROWS = 2
-# Without a target, numbers of columns for the most frequent levels, and of columns into which other levels are hashed.
+# Without a target: number of columns for the most frequent levels, and number of columns into which other levels are
+# hashed.
 _FREQUENT, _HASHED = 32, 8
-# Bounds on the weight of the overall mean in the mean of a level, as a number of rows.
+# Bounds on the weight of the overall mean in the mean of a level. The weight is given as a number of rows.
 _LEAST_PRIOR, _MOST_PRIOR = 1.0, 1000.0
 MISSING, OTHER = "(missing)", "(other)"
 
@@ -97,7 +98,7 @@ def _indicators(tally: LevelTally, levels: list[str], n_buckets: int) -> LevelEn
     labels = [*levels, MISSING, *([OTHER] if n_buckets == 1 else [f"{OTHER} {b}" for b in range(n_buckets)])]
     table = np.eye(rows.size)
     if not n_buckets:
-        # An unknown level is encoded by zeros, and differs from all levels.
+        # An unknown level is encoded by zeros, so it differs from all levels.
         table = np.vstack([table, np.zeros(rows.size)])
     kept = np.flatnonzero(rows > 0)
     shares = rows[kept] / rows.sum()
@@ -107,7 +108,7 @@ def _indicators(tally: LevelTally, levels: list[str], n_buckets: int) -> LevelEn
     table, labels = table[:, kept], [labels[place] for place in kept]
     variances = shares * (1 - shares)
     if kept.size == 2:
-        # One column suffices for two levels. Unknown levels are encoded by a number between them.
+        # One column suffices for two levels. An unknown level is encoded by a number between them.
         table, labels, variances, shares = table[:, 1:], labels[1:], variances[1:], shares[1:]
         unknown = ~np.isin(np.arange(len(table)), kept)
         table[unknown] = shares
@@ -163,7 +164,7 @@ def target_means(tally: LevelTally, targets: ColumnTargets) -> LevelEncoding:
 
 
 def _prior_rows(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """The weight (k,) of the overall mean as a number of rows: variance within levels over variance between levels."""
+    """The weight (k,) of the overall mean, as a number of rows: the variance within levels over that between levels."""
     seen = counts > 0
     counts, sums = counts[seen][:, None], sums[seen]
     n, n_levels = counts.sum(), len(counts)

@@ -1,4 +1,4 @@
-"""Columns of numbers, which are standardised; missing values are replaced by the median and have an indicator."""
+"""Columns of numbers, which are standardised. Missing values are replaced by the median and marked by an indicator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NumberEncoding(Encoding):
     Attributes
     ----------
     decimal : str
-        The decimal mark of cells that are text.
+        The decimal mark of cells that are text, followed by their currency and unit, if any; see `numbers_in`.
     from_text : bool
         Whether the training cells were text. If so, cells that are not numbers are missing.
     median, mean, deviation : float
@@ -43,6 +43,7 @@ class NumberEncoding(Encoding):
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
         unit = self.deviation or 1.0
+        yield self.decimal[:1] in (".", ",") and self.decimal.count("\t") <= 1, "a decimal mark"
         yield max(abs(self.mean), abs(self.median)) <= LARGEST * unit, "a mean and a median that its deviation can tell"
         yield len(self.names()) == self.variances.size, "a variance for each of its numbers"
 
@@ -59,7 +60,7 @@ class NumberEncoding(Encoding):
 
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> np.ndarray:
         values = cells.numbers(self.decimal)
-        # A larger number would overflow float32 after it is standardised.
+        # A larger number would overflow float32 after standardisation.
         check_range(cells.name, values, first_row, LARGEST * (self.deviation or 1.0))
         missing = np.isnan(values)
         if cells.is_text and not self.from_text:

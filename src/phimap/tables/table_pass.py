@@ -76,7 +76,7 @@ class TablePass:
         self._tallies = {name: ColumnTally(name, self._options.types.get(name)) for name in columns}
 
     def finish(self) -> tuple[EncodedColumn, ...]:
-        """Return the encoded columns, chosen by the statistics of all rows."""
+        """Return the encoded columns. Their encodings are chosen by the statistics of all rows."""
         options = self._options
         kinds = [kind_of(tally, options.max_levels) for tally in self._tallies.values()]
         used = {kind for kind in kinds if not kind.startswith("left out")}

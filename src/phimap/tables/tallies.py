@@ -1,4 +1,4 @@
-"""Statistics of a column from one pass, of bounded size. They suffice for every kind that may be chosen for it."""
+"""Statistics of a column from one pass, of bounded size. They suffice for every kind that the column may have."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MOST_LEVELS = 20_000
 # Largest total number of characters of all levels.
 _MOST_CHARACTERS = 2**24
-# Number of sampled cells that give the median; the rank of the median is then accurate to half a percent.
+# Number of sampled cells from which the median is computed. The rank of the median is then accurate to half a percent.
 _NUMBERS = 2**14
 # Number of sampled texts.
 _TEXTS = 5000
@@ -27,8 +27,10 @@ TEXT_LENGTH = 2000
 _LARGEST = 1e150
 # Seeds of the random keys that sample rows, and of the keys that divide rows into folds.
 _SAMPLE_SEED, _FOLD_SEED = 1, 2
-# Decimal marks that are tried. The one that parses the most cells is chosen; if both do, the first.
+# Decimal marks that are tried. The one that parses the most cells is chosen; the first if both parse as many.
 _DECIMALS = (".", ",")
+# Cells may have a currency and a unit if at least this share of the distinct cells of the first batch agree on both.
+_SHARE_WITH_UNIT = 0.9
 # Formats of times that are tried. The one that parses the most cells is chosen.
 _TIME_FORMS = (
     "%Y-%m-%d",
@@ -42,9 +44,12 @@ _TIME_FORMS = (
     "%m/%d/%Y %H:%M",
     "%d.%m.%Y %H:%M",
     "%b %d %Y",
+    "%b %d, %Y",
+    "%B %d, %Y",
     "%d %b %Y",
+    "%d %B %Y",
 )
-# Number of cells after which a decimal mark or a format is dropped, unless it parses half of the cells so far.
+# After this number of cells, a decimal mark or a format is dropped unless it has parsed half of them.
 _ENOUGH_CELLS = 1000
 _LEAST_SHARE = 0.5
 
@@ -59,8 +64,15 @@ def training_folds(first_row: int, n_rows: int) -> np.ndarray:
     return (row_uniforms(first_row, n_rows, _FOLD_SEED) * FOLDS).astype(np.intp)
 
 
+def likely_form(cells: Cells) -> str:
+    """The format of times that parses the most cells; empty for cells that are no text."""
+    if not cells.is_text:
+        return ""
+    return max(_TIME_FORMS, key=lambda form: np.count_nonzero(~np.isnan(cells.seconds(form))))
+
+
 class CellSample:
-    """A random sample of the cells of a stream. It consists of the cells whose rows have the smallest keys.
+    """A random sample of the cells of a stream: the cells of the rows with the smallest keys.
 
     Attributes
     ----------
@@ -188,7 +200,7 @@ class LevelTally:
             self._forget()
 
     def _forget(self) -> None:
-        """Drop all but the most frequent levels."""
+        """Drop the levels that are not among the most frequent."""
         names = np.array(list(self.places), dtype=object)
         order = np.argsort(-self.counts, kind="stable")[:MOST_LEVELS]
         fit = np.cumsum([len(name) for name in names[order]]) <= _MOST_CHARACTERS
@@ -234,7 +246,7 @@ class ColumnTally:
         has a value.
     n_rows : int
     numbers : dict of str to NumberTally
-        Statistics of cells parsed as numbers, by decimal mark.
+        Statistics of cells parsed as numbers, by decimal mark and the currency or unit that follows it.
     seconds : dict of str to NumberTally
         Statistics of cells parsed as times, by format.
     levels : LevelTally or None
@@ -252,13 +264,23 @@ class ColumnTally:
         self.seconds: dict[str, NumberTally] = {}
         self.levels: LevelTally | None = None if wanted == "drop" else LevelTally()
         self.has_codes = False
+        # Time zone of the first cells that are times and not text, and the offsets of texts for each format.
+        self._zone: str | None = None
+        self._offsets: dict[str, set[str]] = {}
+
+    def zone(self, form: str) -> str | None:
+        """The time zone of the times in this `form`; empty if they have none, None if they have several offsets."""
+        offsets = self._offsets.get(form, set())
+        return self._zone if self.form == "time" else next(iter(offsets)) if len(offsets) == 1 else None
 
     def update(
         self, cells: Cells, keys: np.ndarray, folds: np.ndarray, first_row: int, targets: np.ndarray | None
     ) -> None:
         """Add the cells (r,) of a batch, with the keys (r,), folds (r,) and targets (r, t) of its rows."""
         if self.form is None and cells.form != "nothing" and self.wanted != "drop":
-            self._start(cells.form)
+            self._start(cells)
+        if self._zone is None and self.form == "time" and cells.form == "time":
+            self._zone = cells.zone
         self.n_rows += len(cells)
         for decimal, tally in self.numbers.items():
             values = cells.numbers(decimal)
@@ -266,19 +288,22 @@ class ColumnTally:
                 check_text(cells, np.isnan(values), first_row)
             tally.update(values, keys, first_row)
         for form, tally in self.seconds.items():
-            tally.update(cells.seconds(form), keys, first_row)
+            tally.update(cells.seconds(form, self._zone), keys, first_row)
+            self._offsets.setdefault(form, set()).update(cells.offsets(form))
         if self.levels is not None:
             self.levels.update(cells.codes, cells.texts, keys, folds, targets)
             self.has_codes: bool = self.has_codes or any(text[0] == "0" and text[1:].isdigit() for text in cells.texts)
             if self.levels.n >= _ENOUGH_CELLS:
                 self.numbers, self.seconds = self._likely(self.numbers), self._likely(self.seconds)
 
-    def _start(self, form: str) -> None:
-        """Choose the decimal marks and time formats to try for cells of this form."""
-        self.form = form
+    def _start(self, cells: Cells) -> None:
+        """Choose the decimal marks, units and time formats to try, by the cells of the first batch with a value."""
+        form = self.form = cells.form
         text = form in ("text", "levels")
         if self.wanted == "number" or (self.wanted is None and form in ("number", "boolean", "text")):
-            self.numbers = {decimal: NumberTally(self.name) for decimal in (_DECIMALS if text else _DECIMALS[:1])}
+            affixes = cells.affixes(_SHARE_WITH_UNIT)
+            readings = [mark + affixes for mark in _DECIMALS] if text else _DECIMALS[:1]
+            self.numbers = {reading: NumberTally(self.name) for reading in readings}
         if self.wanted == "date" or (self.wanted is None and form in ("time", "text")):
             self.seconds = {one: NumberTally(self.name) for one in (_TIME_FORMS if text else ("",))}
         if self.wanted in ("number", "date") or (self.wanted is None and not text):

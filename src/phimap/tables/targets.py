@@ -8,10 +8,10 @@ import numpy as np
 
 #: Number of folds. Training rows of a fold are encoded with targets of the other folds.
 FOLDS = 5
-# Largest number of classes or targets that are used, because each adds a column.
+# Largest number of classes or targets that are used. Each of them adds a column.
 _MOST_TARGETS = 10
-#: Largest number of distinct whole numbers that are treated as labels, such as ratings or codes. If there are more,
-#: they are amounts.
+#: Up to this number of distinct whole numbers, targets are treated as labels, such as ratings or codes. With more, they
+#: are amounts.
 MOST_CODES = 20
 
 
@@ -69,7 +69,7 @@ class ColumnTargets:
         return np.eye(len(self.labels))[places[codes.ravel()]]
 
     def _refuse(self) -> None:
-        # Sums over only some of the rows would be useless.
+        # Sums over only some of the rows would be of no use.
         self._usable = False
 
     @property
@@ -78,7 +78,7 @@ class ColumnTargets:
         return self._usable and self.n > 0
 
     def chosen(self) -> list[int]:
-        """Indices of the targets that get a column: of two classes the second, else all targets or sorted classes."""
+        """Indices of the targets that get a column: the second of two classes, else all targets or sorted classes."""
         if not self.labels:
             return list(range(self.squares.size))
         order = sorted(range(len(self.labels)), key=lambda place: self.labels[place])

@@ -1,13 +1,15 @@
-"""Columns of text, encoded by hashed n-grams of characters, as a few dense columns or as CSR rows."""
+"""Columns of text. Hashed n-grams of characters are encoded as a few dense columns or as CSR rows."""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import murmurhash3_32
 
 from phimap.ops import single_threaded_blas
 from phimap.records import of_floats
@@ -17,12 +19,13 @@ from phimap.tables.tallies import TEXT_LENGTH, LevelTally
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-# Numbers of buckets of n-grams, for dense columns and for CSR rows. Dense columns have fewer, because their directions
-# are saved for each bucket.
+# Number of buckets of n-grams for dense columns, and for CSR rows. Dense columns have fewer buckets, because their
+# directions are saved for each bucket.
 _HASHED, _HASHED_SPARSE = 2**13, 2**16
 _LENGTHS = (3, 4)
-# Number of texts that are encoded at a time. The n-grams of a text take about 50 kB.
-_TEXTS = 512
+# Number of texts whose distinct words are hashed together, and number of texts that are encoded at a time. They limit
+# the memory: the n-grams of a text of the largest length take 16 kB, and its counts 50 kB.
+_HASHED_TEXTS, _TEXTS = 2**13, 2**9
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,9 @@ class TextEncoding(Encoding):
         """Return an encoding by up to `n_components` dense columns; None if the training texts do not differ."""
         from sklearn.utils.extmath import randomized_svd
 
-        weights = _weights(tally.sample, _HASHED)
-        rows = _weighted(tally.sample, weights)
+        counts = _Words(tally.sample, _HASHED).counts(0, len(tally.sample))
+        weights = _weights(counts)
+        rows = _weighted(counts, weights)
         rank = min(n_components, len(tally.sample) - 1)
         if rank < 1:
             return None
@@ -76,21 +80,22 @@ class TextEncoding(Encoding):
 
     @classmethod
     def sparse_of_tally(cls, tally: LevelTally) -> TextEncoding:
-        """Return an encoding by CSR rows of n-grams, from the training texts."""
-        weights = _weights(tally.sample, _HASHED_SPARSE)
-        rows = _weighted(tally.sample, weights)
+        """Return an encoding as CSR rows, with one column per hashed n-gram, learned from the training texts."""
+        counts = _Words(tally.sample, _HASHED_SPARSE).counts(0, len(tally.sample))
+        weights = _weights(counts)
+        rows = _weighted(counts, weights)
         mean = np.asarray(rows.mean(axis=0)).ravel()
         variances = np.maximum(np.asarray(rows.multiply(rows).mean(axis=0)).ravel() - mean**2, 0)
         return cls(weights, None, np.zeros(weights.size), variances)
 
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> Any:
         distinct = [text[:TEXT_LENGTH] for text in cells.texts]
-        texts = [*distinct, ""]
+        parts = _weighted_parts([*distinct, ""], self.weights)
         if self.directions is None:
-            return sparse.csr_matrix(_weighted(texts, self.weights)[cells.codes])
-        slices = [texts[start : start + _TEXTS] for start in range(0, len(texts), _TEXTS)]
+            rows: Any = sparse.vstack(list(parts), "csr")
+            return rows[cells.codes]
         with single_threaded_blas():
-            scores = np.concatenate([_weighted(some, self.weights) @ self.directions for some in slices])
+            scores = np.concatenate([part @ self.directions for part in parts])
         return (scores - self.centre)[cells.codes]
 
     def names(self) -> list[str]:
@@ -98,26 +103,75 @@ class TextEncoding(Encoding):
         return [f": {what} {place}" for place in range(self.variances.size)]
 
 
-def _counts(texts: list[str], n_hashed: int) -> sparse.csr_matrix:
-    """Counts (n, n_hashed) of hashed n-grams within words."""
-    from sklearn.feature_extraction.text import HashingVectorizer
+class _Words:
+    """Texts as words, and the hashed n-grams of each distinct word.
 
-    options: dict[str, Any] = {"alternate_sign": False, "norm": None, "dtype": np.float32}
-    vectorizer = HashingVectorizer(analyzer="char_wb", ngram_range=_LENGTHS, n_features=n_hashed, **options)
-    return sparse.csr_matrix(vectorizer.transform(texts))
+    Parameters
+    ----------
+    texts : list of str
+    n_hashed : int
+        Number of buckets.
+
+    Notes
+    -----
+    The n-grams of a text are the n-grams of its words in lower case, with a space on both sides of each word. The
+    n-grams of a word are hashed once for all texts.
+    """
+
+    def __init__(self, texts: list[str], n_hashed: int):
+        places: dict[str, int] = {}
+        words = [text.lower().split() for text in texts]
+        self._codes = np.array([places.setdefault(word, len(places)) for some in words for word in some], np.int32)
+        self._ends = np.append(0, np.cumsum([len(some) for some in words]))
+        buckets, ends = array("i"), [0]
+        for word in places:
+            buckets.extend(_buckets(word, n_hashed))
+            ends.append(len(buckets))
+        self._table = _ones(np.array(buckets), np.array(ends), n_hashed)
+
+    def counts(self, start: int, stop: int) -> sparse.csr_matrix:
+        """Counts (stop - start, n_hashed) of the hashed n-grams of the texts from `start` to `stop`."""
+        ends = self._ends[start : stop + 1]
+        n_words = len(self._table.indptr) - 1
+        counts: Any = _ones(self._codes[ends[0] : ends[-1]], ends - ends[0], n_words) @ self._table
+        counts.sort_indices()
+        return counts
 
 
-def _weights(texts: list[str], n_hashed: int) -> np.ndarray:
-    """Inverse document frequencies (n_hashed,), as in scikit-learn's `TfidfTransformer`."""
-    counts = _counts(texts, n_hashed)
-    frequency = np.bincount(counts.indices, minlength=n_hashed)
-    return (np.log((1 + len(texts)) / (1 + frequency)) + 1).astype(np.float32)
+def _ones(columns: np.ndarray, ends: np.ndarray, width: int) -> sparse.csr_matrix:
+    """Return a CSR matrix whose row i has ones in ``columns[ends[i]:ends[i + 1]]``.
+
+    Equal columns add up in a product.
+    """
+    return sparse.csr_matrix((np.ones(columns.size, np.float32), columns, ends), shape=(ends.size - 1, width))
 
 
-def _weighted(texts: list[str], weights: np.ndarray) -> sparse.csr_matrix:
-    """Weighted counts (n, n_hashed), scaled to rows of norm 1; rows of empty texts are zero."""
-    from sklearn.preprocessing import normalize
+def _buckets(word: str, n_hashed: int) -> list[int]:
+    """The buckets of the n-grams of a word, as scikit-learn's `HashingVectorizer` with ``char_wb`` hashes them."""
+    padded = f" {word} "
+    grams = [padded[at : at + length] for length in _LENGTHS for at in range(len(padded) - length + 1)]
+    return [abs(murmurhash3_32(gram)) % n_hashed for gram in grams]
 
-    counts = _counts(texts, weights.size)
-    counts.data *= weights[counts.indices]
-    return sparse.csr_matrix(normalize(counts, copy=False))
+
+def _weights(counts: Any) -> np.ndarray:
+    """Inverse document frequencies (n_hashed,) for CSR counts (n, n_hashed), as in `TfidfTransformer`."""
+    frequency = np.bincount(counts.indices, minlength=counts.shape[1])
+    return (np.log((1 + counts.shape[0]) / (1 + frequency)) + 1).astype(np.float32)
+
+
+def _weighted_parts(texts: list[str], weights: np.ndarray) -> Iterator[sparse.csr_matrix]:
+    """Yield the weighted counts of consecutive texts, a few at a time."""
+    for first in range(0, len(texts), _HASHED_TEXTS):
+        some = texts[first : first + _HASHED_TEXTS]
+        words = _Words(some, weights.size)
+        for start in range(0, len(some), _TEXTS):
+            yield _weighted(words.counts(start, start + _TEXTS), weights)
+
+
+def _weighted(counts: Any, weights: np.ndarray) -> sparse.csr_matrix:
+    """Replace CSR counts (n, n_hashed) by weighted counts, scaled to rows of norm 1; rows of empty texts are zero."""
+    data = counts.data * weights[counts.indices]
+    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    norms = np.sqrt(np.bincount(rows, data * data, counts.shape[0]))
+    counts.data = (data / norms[rows]).astype(np.float32)
+    return counts

@@ -1,12 +1,13 @@
-"""Numbers from theory: feature counts from bounds, costs of fits, variances, moments, and predicted errors.
+"""Results of theory as numbers: feature counts from bounds, costs of fits, variances, moments, and predicted errors.
 
-`cost` and the names that belong to it are in `phimap.advice`, which imports the learners. They are loaded from there
-when they are first used.
+`cost` and the names that belong to it are in `phimap.advice`, which imports the learners. They are loaded from there at
+their first use.
 """
 
 from importlib import import_module
 from typing import Any
 
+from phimap.theory.asymptotics import AsymptoticErrors, asymptotic_errors
 from phimap.theory.bounds import Bound, Printed, RequiredFeatures
 from phimap.theory.double_descent import (
     FeatureMoments,
@@ -28,6 +29,7 @@ _ADVICE = ("Cost", "StageCost", "Workload", "cost")
 
 __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "REFERENCE",
+    "AsymptoticErrors",
     "Bound",
     "Cost",
     "CovariateMoments",
@@ -42,6 +44,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Ternary",
     "TernaryMixture",
     "Workload",
+    "asymptotic_errors",
     "bounds",
     "cost",
     "covariate_moments",

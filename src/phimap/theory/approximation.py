@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from math import exp, inf, lgamma, log, pi, sqrt
 
+from scipy.special import lambertw
+
 from phimap.theory.bounds import SPECTRAL, Registry, require, sampled_features
 
 BOUNDS = Registry()
@@ -37,6 +39,11 @@ def _entrywise(epsilon: float, delta: float, n: int) -> float:
     assumptions=(_GAUSSIAN, _PAIRED, "epsilon <= sigma diameter"),
 )
 def _uniform(epsilon: float, delta: float, d: int, diameter: float, length_scale: float) -> float:
+    return _uniform_directions(epsilon, delta, d, diameter, length_scale)
+
+
+def _uniform_directions(epsilon: float, delta: float, d: int, diameter: float, length_scale: float) -> float:
+    """Number of independent directions of which Theorem 1 of the survey says that they err by at most epsilon."""
     spread = sqrt(d) / length_scale * diameter
     require(
         epsilon <= spread,
@@ -123,6 +130,65 @@ def _spectral(epsilon: float, delta: float, n: int, alpha: float, statistical_di
 )
 def _leverage(epsilon: float, delta: float, statistical_dimension: float) -> float:
     return sampled_features(statistical_dimension, epsilon, delta, statistical_dimension)
+
+
+@BOUNDS.add(
+    "largest-leverage-spectral",
+    guarantee=SPECTRAL,
+    formula="s = 8/3 / epsilon^2 * largest_leverage * log(16 statistical_dimension / delta)",
+    source="the survey's F_inf(lambda), Assumption 6 (Rudi, Rosasco 2017), in the inequality of Avron et al. 2017, "
+    "Lemma 6",
+    assumptions=(
+        "weighted directions of a density, with leverage over density at most largest_leverage",
+        _BELOW_NORM,
+        "epsilon <= 1/2",
+    ),
+)
+def _largest_leverage(epsilon: float, delta: float, statistical_dimension: float, largest_leverage: float) -> float:
+    # F_inf is at least its mean over the density, which is the statistical dimension.
+    require(
+        largest_leverage >= statistical_dimension,
+        f"`largest_leverage` must be at least statistical_dimension={statistical_dimension}, got {largest_leverage}.",
+    )
+    return sampled_features(largest_leverage, epsilon, delta, statistical_dimension)
+
+
+@BOUNDS.add(
+    "fastfood-uniform",
+    guarantee="|k - k_Z| <= epsilon at all pairs of points of a set of the given diameter",
+    formula="s ~ log(d / delta) times the number of fourier-uniform",
+    source="the survey's Sec. 5.1: the error is O(sqrt(log(d / delta))) times that of independent directions (Le, "
+    "Sarlos, Smola 2013)",
+    assumptions=(_GAUSSIAN, "Fastfood directions", "epsilon <= sigma diameter"),
+)
+def _fastfood(epsilon: float, delta: float, d: int, diameter: float, length_scale: float) -> float:
+    return log(d / delta) * _uniform_directions(epsilon, delta, d, diameter, length_scale)
+
+
+@BOUNDS.add(
+    "maclaurin-uniform",
+    guarantee="|k - k_Z| <= epsilon at all pairs of points of a bounded set",
+    formula="s ~ d / epsilon^2 log(1 / (epsilon delta))",
+    source="the survey's Sec. 5.1 (Kar, Karnick 2012, Theorem 8)",
+    counts="features",
+    assumptions=("a dot-product kernel with a non-negative power series", "random Maclaurin features"),
+)
+def _maclaurin(epsilon: float, delta: float, d: int) -> float:
+    return d / epsilon**2 * log(1 / (epsilon * delta))
+
+
+@BOUNDS.add(
+    "qmc-entrywise",
+    guarantee="|k - k_Z| <= epsilon at a pair of points, as s grows",
+    formula="s ~ exp(d u), where u > 1 solves (d u)^d = epsilon exp(d u): the error is log(s)^d / s from s = exp(d) on",
+    source="the survey's Sec. 3.2 (Yang, Sindhwani, Avron, Mahoney 2014)",
+    assumptions=("a spectral law of independent columns", "directions of a low-discrepancy sequence"),
+)
+def _quasi_monte_carlo(epsilon: float, d: int) -> float:
+    # The error first grows, to (d / e)^d at s = e^d: its rate says nothing of fewer directions.
+    argument = -(epsilon ** (1 / d)) / d
+    u = -float(lambertw(argument, -1).real) if argument > -exp(-1) else 1.0
+    return _power(d * u)
 
 
 @BOUNDS.add(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import log
 from typing import Any
 
-#: Number of features, or a dict of the widths of the parts of a map.
+#: Number of features; for a map of several parts, a dict of the widths of its parts.
 Widths = float | dict[str, float]
 #: The guarantee of spectral bounds.
 SPECTRAL = "(1 - epsilon)(K + alpha I) <= Z Z^T + alpha I <= (1 + epsilon)(K + alpha I)"
@@ -16,7 +16,7 @@ SPECTRAL = "(1 - epsilon)(K + alpha I) <= Z Z^T + alpha I <= (1 + epsilon)(K + a
 
 @dataclass(frozen=True)
 class Printed:
-    """The formula that a source prints, if its own proof gives a different formula.
+    """The formula that a source prints, in cases in which the source's own proof gives a different formula.
 
     Attributes
     ----------
@@ -55,7 +55,9 @@ class Bound:
         Conditions of the guarantee.
     printed : Printed or None
         The formula that the source prints, if its proof gives a different formula.
-    exact_constants : bool
+    regularization : callable or None
+        For bounds of a learner's risk, the lambda of the guarantee as a function of the same arguments.
+    Statement that holds with the required number of features, with probability 1 - delta unless it says otherwise.
         Whether the constants are proven. If not, the source gives only an order, and unknown constants are set to 1.
     needs : tuple of str
         Arguments of `required_features` that must be given.
@@ -71,6 +73,7 @@ class Bound:
     counts: str = "directions"
     assumptions: tuple[str, ...] = ()
     printed: Printed | None = None
+    regularization: Callable[..., float] | None = field(default=None, repr=False, compare=False)
 
     @property
     def exact_constants(self) -> bool:
@@ -110,6 +113,9 @@ class RequiredFeatures:
     printed : int or None
         Number of features by the formula that the source prints. It is None if the proof gives the same formula, or if
         the printed formula cannot be evaluated.
+    regularization : float or None
+        For bounds of a learner's risk, the lambda of the guarantee: the penalty is ``lambda |f|^2`` beside a mean loss,
+        so that alpha is ``n lambda``. None if the bound sets none.
     """
 
     value: int
@@ -117,6 +123,7 @@ class RequiredFeatures:
     bound: Bound
     arguments: dict[str, Any]
     printed: int | None = None
+    regularization: float | None = None
 
     @property
     def formula(self) -> str:
@@ -145,6 +152,7 @@ class RequiredFeatures:
             f"{self.value:,} {self.bound.counts}{parts}",
             f"  {self.bound.name}({given}): {self.formula}",
             f"  ensures {self.bound.guarantee}",
+            "" if self.regularization is None else f"  at lambda = {self.regularization:.3g}",
             f"  assuming {'; '.join(self.assumptions)}" if self.assumptions else "",
             f"  {self.source}",
             self._printed_line,

@@ -13,8 +13,8 @@ from phimap._validation import check_choice, check_finite, check_real
 from phimap.kernels import Kernel, StationaryKernel
 from phimap.theory.moments import covariate_moments
 
-# Newton's method for the logarithms of the ridges: maximum length of a step, maximum number of steps, and maximum
-# number of halvings of a step that does not reduce the residual.
+# Limits of Newton's method for the logarithms of the ridges: maximum length of a step, maximum number of steps, and
+# maximum number of halvings of a step that does not reduce the residual.
 _LONGEST_STEP, _MOST_STEPS, _MOST_HALVINGS = 3.0, 200, 30
 # Relative error of the ridges at which the iteration stops.
 _TOLERANCE = 1e-11
@@ -100,7 +100,7 @@ def feature_moments(kernel: Kernel, X: Any, X_test: Any, *, pairing: str = "pair
     train, cross, test = kernel(X), kernel(X_test, X), kernel.diag(X_test)
     if pairing == "offset" or not isinstance(kernel, StationaryKernel):
         return (FeatureMoments(train, cross, test),)
-    # Compute k(x, -x) row by row, because a full matrix between the test rows would be the largest array.
+    # k(x, -x) is computed row by row, because a full matrix between the test rows would be the largest array.
     opposite = np.array([kernel(row[None], -row[None])[0, 0] for row in X_test])
     mirrored = (kernel(X, -X), kernel(X_test, -X), opposite)
     cosine = FeatureMoments(*((a + b) / 2 for a, b in zip((train, cross, test), mirrored, strict=True)))
@@ -292,7 +292,7 @@ def _ridges(K: np.ndarray, N: float, alpha: float) -> tuple[np.ndarray, np.ndarr
         right = alpha + np.einsum("kii->k", KR) / N
         return u - np.log(right), right, R, KR
 
-    # Start at alpha, because all ridges are larger than alpha, and the residual at alpha is negative.
+    # The start is alpha, because all ridges are larger than alpha, and the residual at alpha is negative.
     u = np.full(len(K), np.log(alpha))
     gap, right, R, KR = residual(u)
     for _ in range(_MOST_STEPS):
@@ -307,7 +307,7 @@ def _ridges(K: np.ndarray, N: float, alpha: float) -> tuple[np.ndarray, np.ndarr
                 break
             step = step / 2
         else:
-            # If no step reduces the residual, it consists of rounding errors, or the matrices are not moments.
+            # If no step reduces the residual, either it consists of rounding errors, or the matrices are not moments.
             if size <= np.sqrt(_TOLERANCE):
                 return np.exp(u), R, KR
             break

@@ -185,7 +185,7 @@ def equivalent_kernel(
     fluctuations = np.square(X - centres[index]).sum(axis=1) - norms[index]
     V = np.column_stack([np.eye(classes.size)[index] / p**0.5, fluctuations])
     A = np.block([[np.outer(t, t) + 2 * products, t[:, None]], [t, np.ones(1)]])
-    # Centred factors have centred products.
+    # The factors are centred, so their products are centred, too.
     X, V = X - X.mean(axis=0), V - V.mean(axis=0)
     equivalent = moments.d1 * (X @ X.T) + (moments.d2 * (V @ A)) @ V.T - moments.d0 / n
     equivalent.flat[:: n + 1] += moments.d0

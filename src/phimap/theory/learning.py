@@ -19,12 +19,33 @@ _DECAY = (
 )
 
 
+def _one_over_root(n: int, **_: object) -> float:
+    return n**-0.5
+
+
+def _one_over(n: int, **_: object) -> float:
+    return 1 / n
+
+
+def _of_source(n: int, source: float, capacity: float, **_: object) -> float:
+    return n ** (-1 / (2 * source + capacity))
+
+
+def _of_low_noise(n: int, decay: str, decay_rate: float = 1.0) -> float:
+    return n ** -(decay_rate / (1 + decay_rate)) if _is(decay, "polynomial") else 1 / n
+
+
+def _of_separation(n: int, decay_rate: float) -> float:
+    return n ** (-2 * decay_rate**2)
+
+
 @BOUNDS.add(
     "ridge-basic",
     guarantee="excess risk O(n^(-1/2)) of ridge regression at lambda = n^(-1/2)",
     formula="s ~ sqrt(n) log(n)",
     source="the survey's Table 4, row of Rudi, Rosasco 2017, Theorem 1",
     assumptions=_REGRESSION,
+    regularization=_one_over_root,
 )
 def _ridge_basic(n: int) -> float:
     return sqrt(n) * log(n)
@@ -43,6 +64,7 @@ def _ridge_basic(n: int) -> float:
         "compatibility condition with rho in [gamma, 1]; rho = 1 for directions from the kernel's own law",
         "n above a constant that the theorem does not give",
     ),
+    regularization=_of_source,
 )
 def _ridge_source(
     delta: float, n: int, source: float, capacity: float, compatibility: float = 1.0, feature_bound: float = 1.0
@@ -55,7 +77,7 @@ def _ridge_source(
     )
     scale = 2 * source + capacity
     exponent = (compatibility + (2 * source - 1) * (1 + capacity - compatibility)) / scale
-    ridge = n ** (-1 / scale)
+    ridge = _of_source(n, source, capacity)
     return n**exponent * log(108 * feature_bound**2 / (ridge * delta))
 
 
@@ -87,6 +109,7 @@ def _ridge_leverage(delta: float, statistical_dimension: float) -> float:
     formula="s ~ sqrt(n) log(log(n)) for exponential decay, sqrt(n) log(n) for others",
     source="the survey's Table 4, rows of Li et al. 2019, Corollary 2",
     assumptions=(*_REGRESSION, "i.i.d. directions from the spectral law", _DECAY),
+    regularization=_one_over_root,
 )
 def _ridge_plain_decay(n: int, decay: str) -> float:
     return sqrt(n) * _plain_order(n, decay)
@@ -98,9 +121,32 @@ def _ridge_plain_decay(n: int, decay: str) -> float:
     formula="s ~ log(n)^2 for exponential decay, n^(1 / (2t)) log(n) for polynomial, sqrt(n) log(n) for harmonic",
     source="the survey's Table 4, rows of Li et al. 2019, Corollary 1",
     assumptions=(*_REGRESSION, _OPTIMISED, _DECAY),
+    regularization=_one_over_root,
 )
 def _ridge_leverage_decay(n: int, decay: str, decay_rate: float = 1.0) -> float:
     return _leverage_order(n, decay, decay_rate, harmonic=0.5)
+
+
+@BOUNDS.add(
+    "ridge-out-of-sample",
+    guarantee="risk of ridge regression at most epsilon above that of the exact kernel at lambda = alpha / n",
+    formula="s ~ 1 / (lambda epsilon) = n / (alpha epsilon)",
+    source="the survey's Sec. 5.2.2, of Wang 2019: n features for epsilon = lambda = n^(-1/2)",
+    assumptions=("bounded features, not necessarily continuous", "i.i.d. directions from the spectral law"),
+)
+def _ridge_out_of_sample(epsilon: float, n: int, alpha: float) -> float:
+    return n / (alpha * epsilon)
+
+
+@BOUNDS.add(
+    "ridge-sgd",
+    guarantee="excess risk O(n^(-1/2)) of least squares by stochastic gradients, whose steps and passes regularise",
+    formula="s ~ sqrt(n)",
+    source="the survey's Sec. 5.2.2, of Carratino, Rudi, Rosasco 2018",
+    assumptions=(*_REGRESSION, "mild conditions on the steps"),
+)
+def _ridge_sgd(n: int) -> float:
+    return sqrt(n)
 
 
 @BOUNDS.add(
@@ -120,6 +166,7 @@ def _lipschitz_basic(n: int) -> float:
     formula="s ~ n log(log(n)) for exponential decay, n log(n) for others",
     source="the survey's Table 5, rows of Li et al. 2019, Corollary 4",
     assumptions=("Lipschitz continuous loss", "i.i.d. directions from the spectral law", _DECAY),
+    regularization=_one_over,
 )
 def _lipschitz_plain_decay(n: int, decay: str) -> float:
     return n * _plain_order(n, decay)
@@ -131,6 +178,7 @@ def _lipschitz_plain_decay(n: int, decay: str) -> float:
     formula="s ~ log(n)^2 for exponential decay, n^(1 / (2t)) log(n) for polynomial, n log(n) for harmonic",
     source="the survey's Table 5, rows of Bach 2017, Sec. 4.5, and Li et al. 2019, Corollary 3",
     assumptions=("Lipschitz continuous loss", _OPTIMISED, _DECAY),
+    regularization=_one_over,
 )
 def _lipschitz_leverage_decay(n: int, decay: str, decay_rate: float = 1.0) -> float:
     return _leverage_order(n, decay, decay_rate, harmonic=1.0)
@@ -138,11 +186,13 @@ def _lipschitz_leverage_decay(n: int, decay: str, decay_rate: float = 1.0) -> fl
 
 @BOUNDS.add(
     "svm-low-noise",
-    guarantee="excess risk of a support vector machine of order log(n)^(c+2) / n, n^(-t/(1+t)) log(n) or n^(-1/2)",
+    guarantee="excess risk of a support vector machine of order log(n)^(c+2) / n, n^(-t/(1+t)) log(n) or n^(-1/2), "
+    "at lambda = 1/n, n^(-t/(1+t)) or 1/n for exponential, polynomial or harmonic decay",
     formula="s ~ log(n)^c log(log(n)^c) for exponential decay, n^(1 / (1+t)) log(n) for polynomial, "
     "n log(n) for harmonic",
     source="the survey's Table 5, rows of Sun, Gilbert, Tewari 2018, Theorem 1",
     assumptions=("hinge loss", "Massart's low noise condition", _OPTIMISED, _DECAY),
+    regularization=_of_low_noise,
 )
 def _svm_low_noise(n: int, decay: str, decay_rate: float = 1.0) -> float:
     if _is(decay, "exponential"):
@@ -152,7 +202,7 @@ def _svm_low_noise(n: int, decay: str, decay_rate: float = 1.0) -> float:
 
 @BOUNDS.add(
     "svm-separation",
-    guarantee="excess risk of a support vector machine of order log(n)^(2c+1) log(log(n)) / n",
+    guarantee="excess risk of a support vector machine of order log(n)^(2c+1) log(log(n)) / n at lambda = n^(-2 c^2)",
     formula="s ~ log(n)^(2c) log(log(n))",
     source="the survey's Table 5, row of Sun, Gilbert, Tewari 2018, Theorem 2",
     assumptions=(
@@ -161,6 +211,7 @@ def _svm_low_noise(n: int, decay: str, decay_rate: float = 1.0) -> float:
         _OPTIMISED,
         "exponential decay, decay_rate=c",
     ),
+    regularization=_of_separation,
 )
 def _svm_separation(n: int, decay_rate: float) -> float:
     return log(n) ** (2 * decay_rate) * _log_log(n)

@@ -1,4 +1,4 @@
-"""The few constants of a machine from which the cost of a fit is computed."""
+"""A few measured constants of a machine, from which the cost of a fit is computed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from phimap._validation import check_real
 
-#: Constant of `Machine` for the time of decoding, by format of the rows; rows in memory take no time.
+#: Constant of `Machine` for the time of decoding, by format of the rows. Rows in memory take no time.
 FORMATS = {"memory": None, "csv": "csv", "parquet": "parquet", "npy": "npy"}
 
 

@@ -13,12 +13,13 @@ from phimap.theory.moments import hermite_energies
 from phimap.theory.ternary import Ternary, check_two_or_three, check_varies, ternary_thresholds
 
 # Largest threshold in standard deviations, and number of grid points. About one of 700 values exceeds a threshold of 3.
-# A function with a larger threshold would need so large a height that it dominates all other functions at finite width.
+# A function with a larger threshold would need such a large height that it would dominate all other functions at finite
+# width.
 _LARGEST, _STEPS = 3.0, 61
 
 
 class TernaryMixture(NamedTuple):
-    """Ternary functions of equal height, and the share of the features that uses each function.
+    """Ternary functions of equal height, with the share of the features that uses each function.
 
     Attributes
     ----------
@@ -36,7 +37,7 @@ class TernaryMixture(NamedTuple):
 
         For every k, the first k features have these shares, up to a few features.
         """
-        # Any number of multiples of the golden ratio, modulo 1, are spread evenly over [0, 1).
+        # Any number of successive multiples of the golden ratio, modulo 1, are evenly spread over [0, 1).
         golden = (5**0.5 - 1) / 2
         places = (0.5 + golden * np.arange(n_components)) % 1.0
         return np.searchsorted(np.cumsum(self.shares)[:-1], places, side="right")
@@ -47,6 +48,9 @@ def ternary_mixture(target: Any, tau: float, *, degrees: int = 3) -> TernaryMixt
 
     .. math:: \sum_j p_j c_k(\sigma_j)^2 = c_k(\sigma)^2,\quad c_k(\sigma) = \mathbb{E}\,\sigma(\sqrt\tau z) h_k(z),
         \quad k = 1, \dots, \text{degrees}
+
+    Here :math:`\sigma` is the target, :math:`\sigma_j` are the ternary functions, :math:`p_j` is the share of features
+    that use :math:`\sigma_j`, and :math:`h_k` is the normalised Hermite polynomial of degree k.
 
     Parameters
     ----------
@@ -76,12 +80,14 @@ def ternary_mixture(target: Any, tau: float, *, degrees: int = 3) -> TernaryMixt
     Notes
     -----
     For rows of squared norm tau whose cosine is r, the kernel of a function is ``sum_k c_k^2 r^k``. Theorem 1 of the
-    source concerns r near 0, where degrees 1 and 2 dominate; on real data r is 0.3 or 0.6, and degree 3 matters too.
-    Much higher degrees act as a multiple of the identity, a regularisation that a learner can increase but not reduce.
-    Therefore the variance is minimised, which is the sum of squared coefficients over all degrees. This is a linear
-    program in the weights ``height^2 p_j`` of functions with thresholds on a grid; its solutions have as many functions
-    as there are equations. All functions have the same height, so that features are integers times one scale; the
-    shares are proportional to the weights.
+    source concerns r near 0, where degrees 1 and 2 dominate. On real data r is 0.3 or 0.6, and degree 3 matters too. At
+    much higher degrees ``r^k`` is nearly 0 for different rows, so that these degrees only add to the diagonal of the
+    kernel matrix. This acts as regularisation, which a learner can increase but not reduce. Among the mixtures that
+    match the target, the one with the least sum of ``c_k^2`` over all degrees is taken. This sum is the variance of the
+    function's values. All functions have the same height (their absolute value where they are not 0), so that features
+    are integers times one scale. The unknowns ``height^2 p_j`` solve a linear program, with one candidate for each pair
+    of thresholds on a grid, and one equation for each matched degree. Its solution has at most as many functions as
+    equations.
 
     **Differs from the source in** using several functions; the source has one.
 
@@ -120,7 +126,7 @@ def ternary_mixture(target: Any, tau: float, *, degrees: int = 3) -> TernaryMixt
         )
         return TernaryMixture((ternary_thresholds(target, tau),), (1.0,))
     chosen = np.flatnonzero(solution.x > 0)
-    # Solve the equations again for the selected functions only, to full accuracy.
+    # The equations are solved again for the selected functions only, to full accuracy.
     weights = np.linalg.lstsq(energies[:, chosen], wanted, rcond=None)[0]
     height = float(weights.sum() ** 0.5)
     scale = tau**0.5

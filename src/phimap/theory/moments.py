@@ -25,11 +25,11 @@ NAMED: dict[str, Activation] = {
 # Limit of the Gaussian integral in standard deviations, width of the first panels, and number of Gauss-Legendre nodes
 # per panel. The density beyond the limit is below 1e-145, so activations may grow like exp(10 t).
 _REACH, _PANEL, _NODES = 26.0, 2.0, 20
-# Share of a panel's width at which it is split. It is not 1/2, because for a jump in the middle of a panel, the sum
-# over two halves could agree with the whole although both are wrong.
+# Share of a panel's width at which it is split. It is not 1/2: for a jump in the middle of a panel, the sum over two
+# halves could agree with the whole although both are wrong.
 _SPLIT = 0.382
-# Maximum number of successive splits, which locate a jump to a width of 1e-13. Maximum number of panels, which an
-# activation with more than a thousand jumps reaches.
+# Maximum number of successive splits, with which a jump is located to a width of 1e-13; maximum number of panels, which
+# is reached by an activation with more than a thousand jumps.
 _DEPTH, _MOST_PANELS = 64, 2000
 _TOLERANCE = 1e-14
 # A variance below this share of the second moment counts as zero.
@@ -202,7 +202,7 @@ def _moments(function: Activation, tau: float) -> GaussianMoments:
     variance = square - mean**2
     if variance <= _NOISE * square:
         return GaussianMoments(0.0, 0.0, 0.0)
-    # The variance minus the linear term is a sum of squares, so a negative value is a rounding error.
+    # The variance minus the linear term is a sum of squares, so a negative value can only be a rounding error.
     return GaussianMoments(max(variance - first**2, 0.0), first**2 / tau, second**2 / (2 * tau**2))
 
 
@@ -250,7 +250,7 @@ def _integrate(integrands: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         left = _SPLIT * widths
         fine = panels(np.concatenate([starts, starts + left]), np.concatenate([left, widths - left]))
         fine = fine.reshape(total.size, 2, -1)
-        # Comparisons with NaN are false, so panels with NaN are not refined.
+        # Comparisons with NaN are false, so panels that contain NaN are not refined.
         again = np.abs(fine.sum(axis=1) - coarse).max(axis=0) > allowed
         total += fine[:, :, ~again].sum(axis=(1, 2))
         starts = np.concatenate([starts[again], (starts + left)[again]])

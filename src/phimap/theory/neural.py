@@ -14,8 +14,8 @@ _ZANDIEH = "Zandieh, Han, Avron, Shoham, Kim, Shin 2021"
 _LEVERAGE = "directions from the modified distribution |w|^2 N(0, I), features sqrt(2 d / m) ReLU(w.x / |w|)"
 _UNIT = "rows of norm 1"
 _OUTPUT = "components, those of the rectified features and of the sketch"
-# The source's K_L >= (L + 1) / 9 fails at depth 2 by a factor of 0.955, because K_2(-1) = 1 / pi. This affects only
-# constants.
+# The source states K_L >= (L + 1) / 9. At depth 2 this fails by a factor of 0.955, because K_2(-1) = 1 / pi, which
+# affects only constants.
 _DEPTH_FREE = "depth at least 2"
 
 
@@ -95,8 +95,8 @@ def _ntk_countsketch(epsilon: float, delta: float, depth: int) -> Widths:
     return {
         "step": 128 * depth**2 / epsilon**2 * log(18 * depth / delta),
         "relu": _entrywise_layers(epsilon, delta, depth)["relu"],
-        # Lemma 3 is applied with failure probability delta / (9 L) to each of three pairs of points in each of L
-        # layers.
+        # Lemma 3 is applied to three pairs of points in each of L layers, each time with failure probability delta / (9
+        # L).
         "sketch": product_sketch(epsilon / (8 * depth + 3 * epsilon), delta / (9 * depth)),
     }
 

@@ -11,7 +11,8 @@ from phimap.theory import approximation, learning, lemmas, neural
 from phimap.theory.bounds import Bound, Registry, RequiredFeatures, Widths
 
 _FAMILIES: tuple[Registry, ...] = (approximation.BOUNDS, learning.BOUNDS, neural.BOUNDS, lemmas.BOUNDS)
-# Parts of a map whose widths add up to the output width. Step features are left out because they only enter products.
+# Parts of a map whose widths add up to the output width. Step features are not among them, because they enter only
+# products.
 _OUTPUT_PARTS = ("relu", "sketch")
 
 
@@ -68,6 +69,7 @@ def required_features(
     diameter: float | None = None,
     alpha: float | None = None,
     statistical_dimension: float | None = None,
+    largest_leverage: float | None = None,
     operator_norm: float | None = None,
     trace: float | None = None,
     depth: int | None = None,
@@ -102,6 +104,8 @@ def required_features(
         Ridge parameter added to the diagonal of K, not divided by n.
     statistical_dimension : float, optional
         ``tr K (K + alpha I)^{-1}``, see `phimap.metrics.statistical_dimension`.
+    largest_leverage : float, optional
+        Largest value of ``z^T (K + alpha I)^{-1} z`` over all features z (n,): the survey's F_inf(alpha / n).
     operator_norm : float, optional
         Largest singular value of the data matrix.
     trace : float, optional
@@ -187,7 +191,8 @@ def required_features(
     printed = None
     if chosen.printed is not None and chosen.printed.evaluate is not None:
         printed, _ = _counted(chosen.printed.evaluate(**arguments))
-    return RequiredFeatures(value, widths, chosen, arguments, printed)
+    regularization = None if chosen.regularization is None else chosen.regularization(**arguments)
+    return RequiredFeatures(value, widths, chosen, arguments, printed, regularization)
 
 
 def _counted(found: Widths) -> tuple[int, dict[str, int]]:

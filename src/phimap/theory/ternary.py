@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from phimap._validation import check_real
 from phimap.theory.moments import GaussianMoments, gaussian_moments
 
-# Largest threshold in standard deviations; values beyond practically never occur.
+# Largest threshold in standard deviations. Values beyond it practically never occur.
 _LARGEST = 8.0
 # Number of grid points of the first search for the thresholds with a given d0; roots and minima are then refined.
 _GRID = 400
@@ -94,10 +94,10 @@ def ternary_thresholds(target: Any, tau: float, *, levels: int = 3) -> Ternary:
 
     Notes
     -----
-    Let u+ and u- be the thresholds in standard deviations and g the standard normal density. d1 and d2 determine
-    ``height (g(u+) + g(u-))`` and the mean of u- and u+ with weights g(u-) and g(u+), which is
-    ``tau (4 d2 / d1)^(1/2) / tau^(1/2)``. One degree of freedom remains. It is chosen such that d0 is nearest to the
-    target's d0, and among equally near solutions, the height is least. For the Gaussian kernel, d0 is matched exactly
+    Let u+ and u- be the thresholds in standard deviations and g the standard normal density. The moments d1 and d2
+    determine ``height (g(u+) + g(u-))`` and a weighted mean of u- and u+. The weights are g(u-) and g(u+), and the mean
+    is ``tau (4 d2 / d1)^(1/2) / tau^(1/2)``. One degree of freedom remains. It is chosen such that d0 is nearest to the
+    target's d0 and, among equally near solutions, the height is least. For the Gaussian kernel, d0 is matched exactly
     for tau of about 2 or more.
 
     **Differs from the source in** the height, which is 1 in the publication. With height 1 the moments of the Gaussian
@@ -144,7 +144,7 @@ def check_varies(variance: float, tau: float) -> None:
 
 
 def _nearest(mean: float, linear: float, d0: float) -> tuple[float, float]:
-    """Return the distances of both thresholds from their weighted mean that bring d0 of the function nearest to `d0`.
+    """Return the distances of both thresholds from their weighted mean for which the function's d0 is nearest to `d0`.
 
     The distance of the upper threshold comes first. Distances are in standard deviations.
     """
@@ -179,7 +179,7 @@ def _nearest(mean: float, linear: float, d0: float) -> tuple[float, float]:
 def _below(mean: float, above: np.ndarray, far: bool) -> np.ndarray:
     """Return the distance q of the lower threshold with ``q g(mean - q) = above g(mean + above)``, by bisection.
 
-    The left side increases up to some q and decreases beyond it, so there are two solutions; `far` selects the larger.
+    The left side increases up to some q and then decreases, so there are two solutions. `far` selects the larger one.
     """
     peak = (mean + (mean**2 + 4) ** 0.5) / 2
     with np.errstate(divide="ignore"):
@@ -203,7 +203,7 @@ def _best(wanted: GaussianMoments, tau: float, levels: int) -> Ternary:
     variance = wanted.d0 + tau * wanted.d1
 
     def fit(thresholds: np.ndarray) -> tuple[float, float]:
-        """Return the least error and the squared height that attains it; moments are linear in the squared height."""
+        """Return the least error, and the squared height that attains it. Moments are linear in the squared height."""
         lower, upper = np.sort(np.resize(thresholds, 2)) * tau**0.5
         unit = weights * _unit_moments(lower, upper, tau)
         squared = max(float(unit @ target / (unit @ unit)), 0.0)

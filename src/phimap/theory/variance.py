@@ -150,7 +150,7 @@ def _evaluate(what: str, method: str, tau: Any, s: int, d: int | None) -> Any:
     known = {name: one for name, one in _ESTIMATORS.items() if getattr(one, what) is not None}
     estimator = known[check_choice("method", method, tuple(known))]
     distances = np.asarray(tau, dtype=np.float64)
-    # Written as "not >=" so that NaN fails the test as well.
+    # The test is written as "not >=", so that it also fails for NaN.
     if not (np.isfinite(distances).all() and (distances >= 0).all()):
         raise ValueError(f"`tau` must be finite distances of at least 0, got {tau!r}.")
     s = check_integer("s", s, least=1)

@@ -116,7 +116,7 @@ def test_parts_of_images_add_up_to_the_whole(pooling):
     X = images(2, (24, 20, 2))
     phi = pm.CNTKSketch(2, n_components=32, pooling=pooling, random_state=0).fit(X)
     whole = phi.transform(X)
-    with pm.config(memory=4 * 12 * 12 * phi.record_._stored_width * 8, n_jobs=1):
+    with pm.config(memory=8 * 4 * 12 * 12 * phi.record_._stored_width * 8, n_jobs=1):
         assert len(list(phi.record_._regions(ops_for(X), 1))) > 4
         in_parts = phi.transform(X)
     np.testing.assert_allclose(in_parts, whole, atol=1e-12 * np.abs(whole).max())

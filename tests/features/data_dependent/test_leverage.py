@@ -13,6 +13,8 @@ from phimap.features.data_dependent.scores import (
     dimension_alpha,
     inclusion_probabilities,
     leverage_scores,
+    nystroem_leverage_scores,
+    pool_matrix,
     surrogate_scores,
     systematic_sample,
     target_energies,
@@ -35,11 +37,38 @@ def test_scores_are_those_of_the_inverse():
     Z = np.exp(1j * X @ W.T)
     inverse = np.linalg.inv(KERNEL(X) + 40 * 0.01 * np.eye(40))
     expected = np.einsum("ij,ik,kj->j", Z.conj(), inverse, Z).real
-    scores, alpha = leverage_scores(KERNEL, X, W, 0.01, 64)
+    scores, alpha = leverage_scores(KERNEL(X), X, W, 0.01, 64)
     np.testing.assert_allclose(scores, expected, rtol=1e-9)
     assert alpha == 0.01
-    other, _ = leverage_scores(KERNEL, X, W, 0.02, 64)
+    other, _ = leverage_scores(KERNEL(X), X, W, 0.02, 64)
     assert not np.allclose(other, expected, rtol=0.05)
+
+
+def test_scores_of_the_pool_are_those_of_algorithm_1_of_li():
+    X, W, n, ridge = rows(30), np.random.default_rng(0).standard_normal((9, 3)), 30, 0.02
+    Z = np.hstack([np.cos(X @ W.T), np.sin(X @ W.T)])
+    gram = Z.T @ Z
+    diagonal = np.diagonal(gram @ np.linalg.inv(gram / 9 + n * ridge * np.eye(18)))
+    found, _ = leverage_scores(pool_matrix(X, W), X, W, ridge, 64)
+    np.testing.assert_allclose(found, diagonal[:9] + diagonal[9:], rtol=1e-9)
+    exact, _ = leverage_scores(KERNEL(X), X, W, ridge, 64)
+    assert not np.allclose(found, exact, rtol=0.1)
+
+
+def test_scores_of_a_path_are_not_below_the_exact_ones():
+    X, W = rows(600), np.random.default_rng(0).standard_normal((200, 3)) * 1.5
+    exact, _ = leverage_scores(KERNEL(X), X, W, 1e-4, 64)
+    found, alpha = nystroem_leverage_scores(KERNEL, X, W, 1e-4, 64, np.random.default_rng(0))
+    assert alpha == 1e-4
+    ratio = found / exact
+    assert ratio.min() > 1 - 1e-8
+    assert ratio.max() < 1.2
+    # The same path that ends at a ridge a hundred times larger misses much.
+    coarse, _ = nystroem_leverage_scores(KERNEL, X, W, 1e-2, 64, np.random.default_rng(0))
+    assert (coarse / exact).min() < 0.9
+    _, automatic = nystroem_leverage_scores(KERNEL, X, W, None, 160, np.random.default_rng(0))
+    wanted = pm.metrics.statistical_dimension(KERNEL, 600 * automatic, X)
+    assert wanted == pytest.approx(20, rel=0.1)
 
 
 def test_surrogate_scores_are_those_of_the_source_but_for_a_factor():
@@ -57,10 +86,10 @@ def test_surrogate_scores_are_those_of_the_source_but_for_a_factor():
 def test_automatic_alpha_gives_an_eighth_of_the_width_as_dimension():
     X = rows(200)
     values = np.linalg.eigvalsh(KERNEL(X))
-    alpha = dimension_alpha(np.maximum(values, 0), 160)
+    alpha = dimension_alpha(np.maximum(values, 0), 200, 160)
     assert np.isclose(pm.metrics.statistical_dimension(KERNEL, 200 * alpha, X), 20, rtol=1e-6)
     # Two distinct rows have no dimension of eight, and the least alpha above rounding is taken.
-    assert 0 < dimension_alpha(np.r_[100.0, 100.0, np.zeros(198)], 160) < 1e-12
+    assert 0 < dimension_alpha(np.r_[100.0, 100.0, np.zeros(198)], 200, 160) < 1e-12
 
 
 def test_inclusion_probabilities_add_up_and_follow_the_scores():
@@ -92,11 +121,13 @@ def test_systematic_samples_are_distinct_and_as_likely_as_said():
     assert not is_mean(samples[:, free], inclusion_probabilities(np.ones(30), 15)[free])
 
 
-@pytest.mark.parametrize("width", [16, 17])
-def test_reweighted_draws_are_unbiased(width):
+@pytest.mark.parametrize(
+    ("width", "options"), [(16, {}), (17, {}), (16, {"scores": "pool", "replace": True}), (17, {"replace": True})]
+)
+def test_reweighted_draws_are_unbiased(width, options):
     """Over seeds, false-alarm rate 1e-6; mutant: features without the weights that make up for the draws."""
     X = rows(6)
-    phi = pm.LeverageFeatures(KERNEL, width, pool=6, alpha=1e-4)
+    phi = pm.LeverageFeatures(KERNEL, width, pool=6, alpha=1e-4, **options)
     n_kept, lone = (width + 1) // 2, width % 2
     equal = np.repeat([1.0, 2.0], [n_kept - lone, lone]) ** 0.5 / n_kept**0.5
     estimates, without_weights = [], []
@@ -151,7 +182,7 @@ def test_rows_are_fewer_in_a_small_byte_budget():
     ("phi", "message"),
     [
         (pm.LeverageFeatures(alpha=0.0), r"`alpha` must be greater than 0.0"),
-        (pm.LeverageFeatures(scores="some"), r"`scores` must be one of 'exact', 'surrogate'"),
+        (pm.LeverageFeatures(scores="some"), r"`scores` must be one of 'exact', 'path-following', 'pool', 'surrogate'"),
         (pm.LeverageFeatures(pool=0), r"`pool` must be at least 1"),
         (pm.LeverageFeatures(n_subset=1), r"`n_subset` must be at least 2"),
         (pm.LeverageFeatures(n_components=10, pool=1, projection="spherical-radial"), r"frequencies of one weight"),

@@ -1,10 +1,14 @@
 """Series whose coefficients are functions of the norms: fits, features of kernels that are not homogeneous."""
 
+from math import comb
+
 import numpy as np
 import pytest
+from scipy.special import eval_gegenbauer
 from sklearn.datasets import load_digits
 
 import phimap as pm
+from phimap.features.power_series import series as series_module
 from phimap.features.power_series.norms import NormFit, NormFunctions
 from phimap.kernels import NNGP, NTK, ActivationKernel, Exponential
 from phimap.kernels.expansion import semidefinite_fit
@@ -132,8 +136,7 @@ def test_duals_of_one_layer_have_series_too(rng):
 @pytest.mark.parametrize(
     ("phi", "message"),
     [
-        (pm.NTKFeatures(activation="gelu", exact_degrees=()), "`activation` must be 'relu' for the published layers"),
-        (pm.NTKFeatures(activation="abs", sampling="leverage"), "`activation` must be 'relu' for the published layers"),
+        (pm.NTKFeatures(activation="abs", sampling="leverage"), "`sampling` must be 'gaussian' for activation='abs'"),
         (
             pm.NTKFeatures(activation="erf", remainder="activation"),
             "`remainder` must be 'auto' or 'sketch'",
@@ -155,3 +158,46 @@ def test_kernels_that_jump_have_no_series():
         with pytest.raises(TypeError, match="activations that do not jump"):
             pm.DotProductFeatures(kernel).fit(np.eye(4))
     pm.DotProductFeatures(Exponential(), 8).fit(np.eye(4))
+
+
+def least_error(kernel, n_features: int, n_rows: int, width: int) -> float:
+    """Root mean square Frobenius error that no map of this width goes below on independent rows of norm sqrt(d).
+
+    The eigenvalues l_i of the kernel are its coefficients in zonal functions over the dimensions of the harmonics, by
+    Chebyshev quadrature. With R the sum of all but the `width` largest, the bound of the guide is
+    ``n (n - 1) (R^2 / (m + n - 1) + sum_(i > m) l_i^2)``.
+    """
+    d, m, n = n_features, width, n_rows
+    cosines = np.cos(np.pi * (np.arange(20000) + 0.5) / 20000)
+    weights = (1 - cosines**2) ** ((d - 2) / 2)
+    weights /= weights.sum()
+    norms = np.full_like(cosines, d**0.5)
+    values = kernel._of_polar(norms, norms, np.arccos(cosines))
+    eigenvalues = []
+    for k in range(6):
+        harmonic = eval_gegenbauer(k, d / 2 - 1, cosines) / eval_gegenbauer(k, d / 2 - 1, 1.0)
+        dimension = comb(d + k - 1, k) - (comb(d + k - 3, k - 2) if k > 1 else 0)
+        eigenvalues += [max(weights @ (values * harmonic), 0.0)] * dimension
+    eigenvalues = np.sort(eigenvalues)[::-1]
+    trace = kernel.diag(np.full((1, d), 1.0))[0]
+    rest = trace - eigenvalues[:m].sum()
+    return float(np.sqrt(n * (n - 1) * (rest**2 / (m + n - 1) + np.square(eigenvalues[m:]).sum())))
+
+
+@pytest.mark.parametrize(("depth", "width", "most"), [(1, 512, 1.1), (3, 512, 1.1), (2, 4096, 1.2)])
+def test_nearly_diagonal_kernels_come_near_the_least_error(depth, width, most, rng, monkeypatch):
+    """At norms of sqrt(40) the erf kernel is mostly its diagonal. Maps are fitted on other rows of the same law."""
+    kernel = NTK(depth, "erf")
+    rows, others = (40**0.5 * X / np.linalg.norm(X, axis=1, keepdims=True) for X in rng.standard_normal((2, 300, 40)))
+    K, least = kernel(rows), least_error(kernel, 40, 300, width)
+
+    def error() -> float:
+        Z = pm.NTKFeatures(depth, width, activation="erf", random_state=0).fit(others).transform(rows)
+        return float(np.linalg.norm(Z @ Z.T - K))
+
+    # The bound is a mean over rows and seeds; the error of one draw of 300 rows scatters by a percent or two.
+    assert 0.97 * least < error() < most * least
+    if width == 512:
+        # The mutant: a fit that ignores the noise leaves out more of the diagonal than it must.
+        monkeypatch.setattr(series_module, "_noise", lambda splits, degree, *_: np.zeros(degree + 1))
+        assert error() > 1.2 * least

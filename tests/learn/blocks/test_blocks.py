@@ -14,6 +14,7 @@ from phimap.learn.blocks.blocks import (
     FeatureBlock,
     LazyFeatureBlock,
     PackedBlock,
+    SparseBlock,
     TensorBlock,
     feature_block,
 )
@@ -27,6 +28,7 @@ KINDS = {
     "signs": CountedBlock,
     "bits": CountedBlock,
     "four bits": PackedBlock,
+    "sparse": SparseBlock,
 }
 
 
@@ -42,6 +44,7 @@ def block_of(kind: str) -> FeatureBlock:
         "signs": pm.TernaryFeatures("relu", WIDTH, sparsity=0.2, packed=True, random_state=0),
         "bits": pm.TernaryFeatures("step", WIDTH, sparsity=0.2, packed=True, random_state=0),
         "four bits": pm.QuantizedFeatures(pm.FourierFeatures(n_components=WIDTH), bits=4, packed=True, random_state=0),
+        "sparse": pm.BinningFeatures(n_components=WIDTH, columns_per_partition=8, sparse_output=True, random_state=0),
     }
     return feature_block(maps[kind].fit_transform(X))
 
@@ -113,7 +116,8 @@ def test_centred_rows(block, rng):
 def test_single_precision_comes_back_as_it_was():
     X = np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32)
     packed = pm.TernaryFeatures("relu", 64, sparsity=0.2, packed=True, random_state=0).fit_transform(X)
-    for features in (X, packed):
+    binned = pm.BinningFeatures(n_components=64, sparse_output=True, random_state=0).fit_transform(X)
+    for features in (X, packed, binned):
         block = feature_block(features)
         assert block.dtype == block.times(np.ones((block.shape[1], 1)), 1).dtype == np.float32
         cross, sums = block.cross_products(np.ones((40, 1)), 1)

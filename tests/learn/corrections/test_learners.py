@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import phimap as pm
 
-SETTINGS = {"n_components": 64, "effort": "fast", "random_state": 0}
+SETTINGS = {"n_components": 64, "effort": "fast", "trees": None, "random_state": 0}
 N_ROWS = 8192
 
 
@@ -107,7 +107,7 @@ def test_a_smooth_target_needs_none(rng):
 
 
 def test_what_they_may_be_is_checked(rng):
-    with pytest.raises(ValueError, match="`corrections` must be one of 'auto', got 'always'"):
+    with pytest.raises(ValueError, match="`corrections` must be one of 'auto', None, got 'always'"):
         pm.KernelRegressor(corrections="always").fit(rng.standard_normal((30, 2)), np.arange(30.0))
 
 

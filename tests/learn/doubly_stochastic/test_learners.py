@@ -35,6 +35,12 @@ WEIGHTS = {
     [
         pm.DoublyStochasticRegressor(n_components=64, random_state=0),
         pm.DoublyStochasticClassifier(n_components=64, random_state=0),
+        pm.DoublyStochasticRegressor(
+            n_components=512, construction="published", block_components=16, step_size=8.0, random_state=0
+        ),
+        pm.DoublyStochasticClassifier(
+            n_components=160, construction="published", block_components=4, step_size=4.0, random_state=0
+        ),
     ],
     expected_failed_checks=lambda estimator: WEIGHTS,
 )

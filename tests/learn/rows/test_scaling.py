@@ -7,7 +7,8 @@ import pytest
 from scipy import sparse
 
 import phimap as pm
-from phimap.learn.rows.scaling import ColumnMoments, Scaling, Squash
+from phimap.learn.rows.column_forms import Squash
+from phimap.learn.rows.scaling import ColumnMoments, Scaling
 from phimap.ops import ops_for
 
 EPS = np.finfo(np.float64).eps
@@ -145,7 +146,7 @@ def test_squashed_columns_are_standardised(rng):
     X = np.exp(3 * rng.standard_normal((2000, 2))).astype(np.float32)
     squash = Squash.of_sample(X)
     assert squash is not None
-    scaled = Scaling.squashed(squash, X).bind(ops_for(X)).apply(ops_for(X), X)
+    scaled = Scaling.of_form(squash, X).bind(ops_for(X)).apply(ops_for(X), X)
     assert scaled.dtype == np.float32
     np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-5)
     np.testing.assert_allclose(scaled.std(axis=0), 1, atol=1e-5)

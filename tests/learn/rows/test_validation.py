@@ -37,15 +37,18 @@ def test_random_rows_have_small_keys_and_are_not_extreme(validation):
     keys = row_uniforms(0, N, SEED)
     small = set(np.argsort(keys)[: n_held_out(N)])
     random, extreme = indices(validation.random()), indices(validation.extreme())
-    assert len(extreme) == n_extreme(N)
+    conformal = set(np.argsort(keys)[n_held_out(N) : n_held_out(N) + N // 10])
+    every, _ = validation.extremes.first(n_extreme(N))
+    assert extreme == set(every.y.astype(int)) - conformal
+    assert len(extreme) > n_extreme(N) // 2
     assert random == small - extreme
     # Mutant: a sample that includes the extreme rows.
     assert small & extreme
 
 
 def test_a_pass_that_skips_small_keys_skips_held_out_rows_and_the_extreme_rows_among_them(validation):
-    skipped = set(np.flatnonzero(row_uniforms(0, N, SEED) <= validation.largest_key))
-    back = indices(validation.extreme_with_small_keys())
+    skipped = set(np.flatnonzero(np.isin(row_uniforms(0, N, SEED), validation.skipped_keys)))
+    back = indices(validation.skipped_extremes())
     assert indices(validation.random()) | back == skipped
     assert back == skipped & indices(validation.extreme())
 
@@ -72,3 +75,30 @@ def test_few_rows_have_no_validation_rows(rng):
     assert few.random() is None
     assert few.extreme() is None
     assert len(few.leave_one_out().targets) == 19
+
+
+@pytest.mark.parametrize("n_rows", [1000, 6000])
+def test_validation_rows_hold_classes_in_proportion(rng, n_rows):
+    """One row in fifty is positive. Mutant: the rows with the smallest keys hold another number of them."""
+    keys = row_uniforms(0, n_rows, SEED)
+    # The rows with the smallest keys are all negative.
+    y = (np.argsort(np.argsort(keys)) % 50 == 49).astype(float)
+    y[np.argsort(keys)[: n_held_out(n_rows)]] = 0
+    X = rng.standard_normal((n_rows, 3))
+    sample, extremes = Reservoir(SEED), ExtremeRows(SEED, centre=np.zeros(3), factor=np.ones(3))
+    sample.update(X, y)
+    extremes.update(X, y)
+    share = y[np.isin(keys, sample.keys)].mean()
+
+    def of(by_class):
+        return ValidationRows(sample, extremes, n_rows, rows_of, by_class=by_class)
+
+    validation, expected = of(True), share * n_held_out(n_rows)
+    mask = np.isin(keys, validation.skipped_keys)
+    assert mask.sum() == n_held_out(n_rows)
+    assert abs(y[mask].sum() - expected) <= 1
+    assert y[np.isin(keys, of(False).skipped_keys)].sum() == 0 < expected
+    # The random rows are those that are skipped, without the extreme ones.
+    assert len(validation.random().targets) + len(validation.skipped_extremes().targets) == n_held_out(n_rows)
+    alone = validation.leave_one_out().targets[:, 0]
+    assert abs(alone.sum() - share * len(alone)) <= 1

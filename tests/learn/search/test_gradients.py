@@ -120,6 +120,7 @@ def test_a_metric_of_many_columns_keeps_its_leading_directions(rng):
         pm.kernels.Gaussian(np.array([1.0, 2.0, 0.5])),
         pm.kernels.Laplacian(2.0),
         pm.kernels.Laplacian(np.array([1.0, 2.0, 0.5])),
+        *(pm.kernels.ExponentialPower(p, 1.7) for p in (1.0, 1.4, 2.0)),
         *(pm.kernels.Matern(nu, 1.7) for nu in (0.5, 0.8, 1.2, 1.5, 2.5, np.inf)),
         pm.kernels.Cauchy(2.0),
         *(pm.kernels.Additive(pm.kernels.Gaussian(1.3), order) for order in (1, 2, 3)),

@@ -58,7 +58,7 @@ def test_tempering_brings_back_what_a_sharp_metric_hides(rng):
     assert set(np.argsort(tempered.roots[0])[-3:]) == {0, 3, 5}
 
 
-def test_every_row_is_a_landmark_of_the_additive_start_if_other_kernels_explain_nothing(rng):
+def test_the_additive_start_has_many_landmarks_if_other_kernels_explain_nothing(rng):
     X = rng.standard_normal((2100, 18))
     y = np.sin(2 * X[:, 4]) * X[:, 11] + 0.1 * rng.standard_normal(len(X))
     sample = SearchSample(X, y[:, None], np.ones(len(y)))
@@ -68,9 +68,10 @@ def test_every_row_is_a_landmark_of_the_additive_start_if_other_kernels_explain_
     chosen = search([smooth, additive], [sample], EFFORTS["fast"], seed=0, n_jobs=1, log=log)
     assert min(entry.error for entry in log.entries if entry.metric == "none" and entry.kernel != "additive") > 0.8
     assert set(np.argsort(chosen.root)[-2:]) == {4, 11}
-    n_learned = len(sample.folds()[0][0])
     of_additive = [entry for entry in log.entries if entry.kernel == "additive"]
-    assert min(entry.error for entry in of_additive if entry.n_components == n_learned) < 0.8
+    widest = max(entry.n_components for entry in of_additive)
+    assert widest > max(EFFORTS["fast"].n_components)
+    assert min(entry.error for entry in of_additive if entry.n_components == widest) < 0.8
 
 
 def test_a_sum_of_kernels_serves_targets_of_two_scales(rng):
@@ -259,9 +260,9 @@ def test_effort_is_one_of_three(rng):
 
 
 def test_later_rungs_have_wider_maps_and_more_rows(rng):
-    X, y = few_of_many(2600, rng)
+    X, y = few_of_many(3000, rng)
     log = pm.KernelRegressor("matern", 64, metric="diagonal", random_state=0).fit(X, y).search_
-    assert set(zip(log.n_components, log.n_rows, strict=True)) == {(256, 2500), (512, 2600), (1024, 2600)}
+    assert set(zip(log.n_components, log.n_rows, strict=True)) == {(256, 2500), (512, 2700), (1024, 2700)}
     assert len(log.errors) <= 25
     assert log.errors[log.n_components == 1024].min() <= 1.02 * log.errors.min()
 
@@ -272,14 +273,14 @@ def heavy(n_rows, rng):
     return X, np.sin(np.log(X[:, 0]) / 2) + 0.2 * np.log(X[:, 1]) + 0.1 * rng.standard_normal(n_rows)
 
 
-def test_heavy_tails_are_squashed_where_it_pays(rng, tmp_path):
+def test_heavy_tails_take_another_form_where_it_pays(rng, tmp_path):
     X, y = heavy(1200, rng)
     models = [
         pm.KernelRegressor(n_components=256, effort="fast", standardize=kind, random_state=0).fit(X[:800], y[:800])
         for kind in ("auto", "columns")
     ]
-    assert models[0].scaling_.squash is not None
-    assert models[1].scaling_.squash is None
+    assert models[0].scaling_.form is not None
+    assert models[1].scaling_.form is None
     errors = [relative_error(model, X[800:], y[800:]) for model in models]
     assert errors[0] < 0.7 * errors[1]
     pm.save(models[0], tmp_path / "model.phimap")

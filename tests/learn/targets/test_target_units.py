@@ -45,7 +45,7 @@ def test_unix_seconds_keep_their_digits(form):
     near = pm.KernelRegressor(n_components=256, random_state=0, **GAUSSIAN).fit(X, y - 1.7e9)
     np.testing.assert_allclose(predicted - 1.7e9, near.predict(X), atol=0.1)
     assert model.coef_ @ np.ones(256) == pytest.approx(near.coef_ @ np.ones(256), rel=1e-3)
-    assert model.intercept_ == pytest.approx(1.7e9, rel=1e-3)
+    assert model.constant_ == pytest.approx(1.7e9, rel=1e-3)
 
 
 def test_offset_of_real_data(form):

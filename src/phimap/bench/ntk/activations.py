@@ -2,9 +2,11 @@
 
 Zandieh, Han, Avron, Shoham, Kim, Shin (2021), *Scaling neural tangent kernels via sketching and random features*,
 Equations 18 to 20: the recursion of the tangent kernel for any activation, with its dual functions. The publication
-does not test activations other than the ReLU. This experiment measures relative Frobenius errors on rows of norm 1:
-those of `NTKFeatures` and `NTKSketch`, and those of the mean gradient kernel of finite networks. The latter decrease
-with the width and the number of networks.
+does not test activations other than the ReLU. This experiment measures relative Frobenius errors: those of
+`NTKFeatures` and `NTKSketch`, and those of the mean gradient kernel of finite networks. The latter decrease with the
+width and the number of networks. Rows of a data set are scaled to norm 1. The rows of the set ``"gaussian"`` are
+independent standard Gaussians of 40 columns, whose norms are about 6.3: kernels of activations that are not homogeneous
+depend on the norms.
 
 The default for maps is 1,000 rows, 8,192 features and one draw. The default for networks is 20 networks of width 1,024
 on 8 of the rows. ``--kernels`` names the activations, and ``--features`` the widths of maps and networks.
@@ -16,6 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +38,8 @@ MAPS = {"features": pm.NTKFeatures, "sketch": pm.NTKSketch}
 METHODS = (*MAPS, "networks")
 WIDTH, ROWS, DRAWS = 8192, 1000, 1
 NETWORK_WIDTH, NETWORK_ROWS, NETWORKS = 1024, 8, 20
+#: Name of the set of Gaussian rows, and its number of columns.
+GAUSSIAN, COLUMNS = "gaussian", 40
 PAPER = "Zandieh et al. (2021)"
 # Step of the central differences for slopes; their error is below the rounding of float32.
 _STEP = 1e-4
@@ -71,25 +76,32 @@ def _values(activation: str, x: np.ndarray) -> np.ndarray:
     return np.maximum(x, 0) if activation in RECTIFIED else FUNCTIONS[activation](x)
 
 
+def read(name: str, folder: Path | None, n_rows: int, seed: int = 0) -> np.ndarray:
+    """Return random rows of a set, scaled to norm 1, or Gaussian rows, in float64."""
+    rng = np.random.default_rng(seed)
+    if name == GAUSSIAN:
+        return rng.standard_normal((n_rows, COLUMNS))
+    X = load(name, folder).X
+    return unit_rows(X[rng.permutation(len(X))[:n_rows]]).astype(np.float64)
+
+
 def run(
     name: str,
-    X: np.ndarray,
+    rows: np.ndarray,
     activations: Sequence[str],
     methods: Sequence[str],
     *,
     depths: Sequence[int] = DEPTHS,
     widths: Sequence[int] | None = None,
-    n_rows: int = ROWS,
     draws: Sequence[int] = range(DRAWS),
     networks: Sequence[int] = range(NETWORKS),
 ) -> Iterator[dict[str, Any]]:
-    """Measure the methods on random rows of a set, divided by their norms; `networks` are the seeds of the networks.
+    """Measure the methods on rows of the set `name`; `networks` are the seeds of the networks.
 
     `width` is the number of features of a map, or of units in each layer of a network. `draws` is the number of
     networks in the mean, 1 for maps. `error` is the relative Frobenius error. `ratio` is the factor by which the exact
     kernel must be multiplied to be closest to the estimate, 1 if the scale is unbiased.
     """
-    rows = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))[:n_rows]], False).astype(np.float64)
     for activation, depth, method in product(activations, depths, methods):
         networked = method == "networks"
         few = rows[:NETWORK_ROWS] if networked else rows
@@ -117,10 +129,10 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     for activation in activations:
         tangent_layer(activation)
     name = (options.sets or ["MNIST" if options.data else "digits"])[0]
-    X, methods = load(name, options.data).X, options.chosen(METHODS)
+    rows, methods = read(name, options.data, options.rows or ROWS, options.seed), options.chosen(METHODS)
     asked: dict[str, Any] = {"depths": options.depths or DEPTHS, "widths": options.widths}
-    asked |= {"n_rows": options.rows or ROWS, "draws": options.seeds(DRAWS), "networks": options.seeds(NETWORKS)}
-    found = measured(stages, "other activations", run(name, X, activations, methods, **asked))
+    asked |= {"draws": options.seeds(DRAWS), "networks": options.seeds(NETWORKS)}
+    found = measured(stages, "other activations", run(name, rows, activations, methods, **asked))
     keys = ["activation", "depth", "method", "width", "draws", "n_rows"]
     frame = found.groupby(keys, sort=False, as_index=False)[["error", "ratio"]].agg(mean_and_standard_deviation)
     findings = []
@@ -129,7 +141,8 @@ def report(options: BenchOptions, stages: Stages) -> Report:
         what = f"mean of {one.draws} networks of width" if networks else f"{MAPS[one.method].__name__}, m ="
         place = f"Equations 18 to 20, {one.activation}, L = {one.depth}, {one.method}"
         quantity = "relative error; factor of the kernel that is nearest"
-        size = f"{what} {one.width:,}, {one.n_rows:,} rows of {name}, none published"
+        scale = f"Gaussian rows of {COLUMNS} columns" if name == GAUSSIAN else f"rows of {name}, scaled to norm 1"
+        size = f"{what} {one.width:,}, {one.n_rows:,} {scale}"
         findings.append(Finding(PAPER, place, quantity, size, f"{one.error}; {one.ratio}"))
     columns = {"depth": "L", "draws": "networks", "error": "relative error", "ratio": "factor"}
     table = ResultTable(

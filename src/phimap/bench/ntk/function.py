@@ -1,9 +1,10 @@
-"""The normalised function of the neural tangent kernel at several depths, and its polynomial of degree 8.
+"""The neural tangent kernel as a function of the cosine, at several depths, and an approximation by a polynomial.
 
 Zandieh, Han, Avron, Shoham, Kim, Shin (2021), *Scaling neural tangent kernels via sketching and random features*,
 Section 2, Figure 1 and Remark 1: the tangent kernel of rectified units is ``|x||y| K_L(a)``, where ``a`` is the cosine
-between x and y. The left panel shows ``K_L(a) / (L + 1)`` for L = 2, 4, 8, 16, 32, the right panel the polynomial of
-degree 8 for L = 3. Nothing is random, and all sizes are those of the publication.
+between x and y. The left panel shows ``K_L(a) / (L + 1)`` for L = 2, 4, 8, 16, 32, the right panel ``K_3`` and a
+polynomial of degree 8 that approximates it. The experiment has no randomness, and all sizes are those of the
+publication.
 """
 
 from __future__ import annotations
@@ -67,15 +68,16 @@ def report(options: BenchOptions, stages: Stages) -> Report:
             paper,
             f"Section 2 and Figure 1, left, L = {one.depth}",
             "median of K_L(a) / (L + 1) on [-1, 1 - 1/L], and its range",
-            "as published",
+            f"L = {one.depth}",
             f"{one.level:.2f} ({one.least:.2f} to {one.most:.2f})",
             f"about {KNEE:g}, for large L",
+            f"L = {one.depth}",
         )
         for one in found.itertuples()
     ]
-    words = f"{rms:.4f}; {largest:.4f}"
-    place = "Figure 1, right, and Remark 1"
-    findings.append(Finding(paper, place, f"{fit}, mean square; largest", "as published", words, "tight (a plot)"))
+    words, size = f"{rms:.4f}; {largest:.4f}", f"degree {DEGREE}, L = {FITTED_DEPTH}"
+    place, quantity = "Figure 1, right, and Remark 1", "error in units of K(1), mean square; largest"
+    findings.append(Finding(paper, place, quantity, size, words, "tight (a plot)", size))
     return Report(found, tables, {"ntk-function.png": partial(_figure, depths)}, findings)
 
 

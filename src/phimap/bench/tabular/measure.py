@@ -18,10 +18,10 @@ from phimap.comparison.measure import attempt, machine, software
 from phimap.comparison.methods import Method
 
 #: Names of the values that are stored for each fit, in this order. `split` is the seed of the permutation. `most_rows`
-#: is the number of rows to which the table was cut, or None. `error` is the root mean squared error over the standard
-#: deviation of the test targets, or the share of wrong labels. `seconds` is the elapsed time of the fit, and
-#: `processor_seconds` the sum over cores. `memory` is the increase of resident memory during the fit in bytes, None if
-#: the system does not measure it.
+#: is the number of rows to which the table was cut, or None. `error` is the root mean squared error divided by the
+#: standard deviation of the test targets, or the share of wrong labels. `seconds` is the elapsed time of the fit, and
+#: `processor_seconds` the sum over cores. `memory` is the increase of resident memory during the fit in bytes, or None
+#: if the system does not measure it.
 COLUMNS = (
     *("dataset", "task", "method", "split", "width", "most_rows", "n_rows", "n_test", "n_columns", "error"),
     *("seconds", "processor_seconds", "predict_seconds", "memory", "date", "machine", "software"),
@@ -126,7 +126,7 @@ def run(
 
 
 def error_of(task: str, y: np.ndarray, predicted: np.ndarray) -> float:
-    """Root mean squared error over the standard deviation of `y`, or the share of labels that differ from `y`."""
+    """Root mean squared error divided by the standard deviation of `y`, or the share of labels that differ from `y`."""
     if predicted.shape != y.shape:
         raise ValueError(f"predictions must have shape {y.shape}, got {predicted.shape}.")
     if task == "classification":

@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 from phimap.comparison.methods import METHODS as COMMON
 from phimap.comparison.methods import Method
 
-#: Maximum number of training rows of the exact kernel methods, whose time grows with the cube of this number.
+#: Maximum number of training rows of the exact kernel methods. Their time grows with the cube of this number.
 EXACT_ROWS = 5000
 # Grid of C and gamma for the support vector machine; gamma is in units of 1 / d, for d standardised columns.
 _PENALTIES, _GAMMAS = (1.0, 10.0, 100.0), (0.25, 1.0, 4.0)
@@ -38,14 +38,14 @@ def _exact(task: str, width: int | None, seed: int) -> Any:
 
 def _gaussian_process(seed: int) -> Any:
     # Typical distances between rows with d standardised columns are sqrt(2 d). The initial length scale 3 is of this
-    # order for most tables, and is then optimised by the likelihood.
+    # order for most tables. The likelihood then optimises it.
     kernel = ConstantKernel() * RBF(3.0, (0.01, 1000.0)) + WhiteKernel(0.1, (1e-6, 10.0))
     return make_pipeline(StandardScaler(), GaussianProcessRegressor(kernel, normalize_y=True, random_state=seed))
 
 
 #: Methods by name.
 METHODS: dict[str, Method] = {
-    **{name: COMMON[name] for name in ("phimap", "gaussian", "hgb", "lightgbm")},
+    **{name: COMMON[name] for name in ("phimap", "gaussian", "hgb", "lightgbm", "catboost")},
     "xrfm": Method(_xrfm, "xRFM, default settings, standardised columns, a fifth held out", package="xrfm"),
     "neighbours": COMMON["neighbours"],
     "exact": Method(

@@ -41,7 +41,7 @@ def friedman(errors: np.ndarray) -> float:
 
 
 def alike(ranks: Mapping[str, float] | pd.Series, difference: float) -> list[tuple[str, ...]]:
-    """Maximal groups of two or more methods whose mean ranks differ by less than `difference`, best first."""
+    """Maximal groups of two or more methods whose mean ranks differ by less than `difference`, the best group first."""
     names = sorted(ranks.keys(), key=lambda name: ranks[name])
     groups: list[tuple[str, ...]] = []
     for first, name in enumerate(names):
@@ -71,7 +71,8 @@ def figure(ranks: Mapping[str, float] | pd.Series, n_sets: int, title: str, path
         height = -0.2 - 0.3 * level
         axis.plot([ranks[group[0]] - 0.04, ranks[group[-1]] + 0.04], [height, height], "k", linewidth=3)
     for place, name in enumerate(names):
-        # Label the better half of the methods on the left and the others on the right, so that lines do not cross.
+        # The labels of the better half of the methods are on the left and the others on the right, so that lines do not
+        # cross.
         on_left = place < left
         height = -(0.4 + 0.3 * len(groups) + 0.4 * (place if on_left else len(names) - 1 - place))
         end = 0.9 if on_left else highest + 0.1

@@ -16,18 +16,21 @@ from phimap.bench.tabular.measure import Fit, Store, run
 from phimap.bench.tabular.methods import METHODS
 from phimap.bench.tabular.tables import expand, load
 
-#: Number of features of our methods; None leaves it to their defaults.
+#: Number of features of our methods; None leaves the number to their defaults.
 WIDTH: int | None = None
 SPLITS = (0, 1, 2)
 OURS, PEERS = "phimap", ("lightgbm", "hgb")
 TASKS = ("regression", "classification")
 
+# Two methods are equally good on a table if the ratio of their errors, or its inverse, is at most this.
+_NEAR = 1.05
+
 
 class Summary:
     """Errors, times and memory of the fits to the tables of one task.
 
-    A method counts on a table if no other method has more fitted splits of this table. Two methods are compared on
-    their common splits.
+    A method counts on a table if no other method has more fitted splits of this table. Two methods are compared on the
+    splits that both have.
 
     Parameters
     ----------
@@ -92,8 +95,9 @@ class Summary:
 
         `wins` and `losses` count the tables on which the error of `method` is smaller or larger. `rank` is the mean
         rank of `method` among the two, 1 or 2 on each table, or 1.5 for equal errors. `ratio` and `time` are geometric
-        means of the ratios of errors and of seconds. `worst` is the largest ratio of errors, and `worst_set` the table
-        with this ratio.
+        means of the ratios of errors and of seconds. `median` is the median of the ratios of errors, which few tables
+        with very small ratios do not move, and `near` the number of tables whose ratio is within 5 % of one. `worst` is
+        the largest ratio of errors, and `worst_set` the table with this ratio.
         """
         rows = {}
         for other in others:
@@ -105,6 +109,8 @@ class Summary:
                     "losses": losses,
                     "rank": 1.5 + (losses - wins) / (2 * len(pairs)),
                     "ratio": geometric_mean(pairs["ratio"]),
+                    "median": pairs["ratio"].median(),
+                    "near": int(pairs["ratio"].between(1 / _NEAR, _NEAR).sum()),
                     "worst": pairs["ratio"].max(),
                     "worst_set": pairs["ratio"].idxmax(),
                     "time": geometric_mean(pairs["seconds"] / pairs["other_seconds"]),
@@ -176,10 +182,22 @@ def tables_of(task: str, summary: Summary) -> list[ResultTable]:
     beside = summary.beside(OURS)
     if OURS in summary.methods and len(beside):
         beside["worst"] = beside["worst"].map("{:.2f} ".format) + beside["worst_set"]
-        frame = beside.reset_index()[["index", "n_sets", "wins", "losses", "ratio", "worst", "time"]]
-        columns = ["beside", "tables", "smaller", "larger", "ratio", "largest ratio", "time ratio"]
+        frame = beside.reset_index()[["index", "n_sets", "wins", "losses", "ratio", "median", "near", "worst", "time"]]
+        columns = [
+            "beside",
+            "tables",
+            "smaller",
+            "larger",
+            "ratio",
+            "median",
+            "within 5 %",
+            "largest ratio",
+            "time ratio",
+        ]
         title = f"{task}: errors of {OURS} beside those of each"
-        tables.append(ResultTable(title, frame.set_axis(columns, axis=1), {"ratio": ".3f", "time ratio": ".2f"}))
+        tables.append(
+            ResultTable(title, frame.set_axis(columns, axis=1), {"ratio": ".3f", "median": ".3f", "time ratio": ".2f"})
+        )
     return tables
 
 

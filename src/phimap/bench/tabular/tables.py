@@ -20,7 +20,7 @@ _NAMES = (
 )
 REGRESSION, _MEDIUM_SETS, _COLLECTION_SETS = (tuple(names.split()) for names in _NAMES)
 CLASSIFICATION = (*_MEDIUM_SETS, *_COLLECTION_SETS)
-#: Small sets that ship with scikit-learn, for a trial without files. The default run leaves them out.
+#: Small sets that ship with scikit-learn, for a trial without files. The default run does not include them.
 SHIPPED = {"diabetes": "regression", "digits": "classification"}
 #: Names that stand for several sets.
 GROUPS = {"regression": REGRESSION, "classification": CLASSIFICATION}

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import product
 from math import log
+from operator import mul as multiply
 
 import numpy as np
 from scipy.special import gammaln
 
 from phimap.kernels import Additive, Gaussian, Kernel, Matern, StationaryKernel, StationaryProduct
 
-# Probability of the scales that the mixture of a Matern kernel moves to its smallest scale, and largest probability of
-# its largest scales. It bounds the error of the kernel, whose largest value is 1.
+# Probability that a scale of a Matern kernel is below the smallest scale of the finite mixture, which gets this
+# probability, and bound on the probability of a scale above the largest one, which is left out. Both bound the error of
+# the kernel, whose largest value is 1.
 _TAIL = 1e-11
 # Largest distance of the logarithms of two scales. The integrand is analytic in a strip of half-width pi / 2 about the
 # real line, so that the error of the trapezoidal rule is about exp(-pi^2 / step) = 1e-12.
@@ -20,30 +23,35 @@ _STEP = 0.36
 # For large nu, log g is nearly normal with variance 1 / nu, and the error is about 2 exp(-2 pi^2 / (nu step^2)): below
 # 1e-12 for a step of 0.83 / sqrt(nu).
 _DEVIATIONS = 0.83
+# Largest number of summands of a product. Most products of two Matern kernels, of 26 to 160 scales each, have more, and
+# exact values would take longer than accurate sampled ones.
+_MOST_SUMMANDS = 1000
 
 
 @dataclass(frozen=True)
 class Component:
-    """A summand of a kernel: a product over all columns, or the mean of the products over all subsets of columns.
+    """A summand of a kernel: a product over all columns, times means of products over all subsets of columns.
 
     Attributes
     ----------
     weight : float
     kernels : tuple of StationaryKernel
-        The factor of a column is the product of these kernels, evaluated on the column alone.
-    order : int or None
-        Number of columns in a subset; None for the product over all columns.
+        The factor of a column in the product is that of these kernels, see `of_column`.
+    subsets : tuple of (tuple of StationaryKernel, int)
+        For each mean: the kernels whose product is the factor of a column, and the number of columns in a subset.
     """
 
     weight: float
     kernels: tuple[StationaryKernel, ...]
-    order: int | None = None
+    subsets: tuple[tuple[tuple[StationaryKernel, ...], int], ...] = ()
 
-    def of_column(self, rows: np.ndarray, landmarks: np.ndarray, column: int) -> np.ndarray:
-        """Return the factor (n, m) of a column of rows (n, w) and landmarks (m, w)."""
-        width = rows.shape[1]
-        values = [kernel._of_column(rows[:, column], landmarks[:, column], column, width) for kernel in self.kernels]
-        return values[0] if len(values) == 1 else np.prod(values, axis=0)
+
+def of_column(
+    kernels: tuple[StationaryKernel, ...], rows: np.ndarray, landmarks: np.ndarray, column: int
+) -> np.ndarray:
+    """Return the product (n, m) of kernels, evaluated on one column of rows (n, w) and landmarks (m, w) alone."""
+    width = rows.shape[1]
+    return reduce(multiply, (one._of_column(rows[:, column], landmarks[:, column], column, width) for one in kernels))
 
 
 def components(kernel: Kernel, n_features: int) -> list[Component] | None:
@@ -67,18 +75,21 @@ def _of_additive(kernel: Additive, n_features: int) -> list[Component] | None:
     if kernel.order == n_features:
         return components(kernel.base, n_features)
     if kernel.order == 1:
-        return [Component(1.0, (kernel.base,), 1)]
+        return [Component(1.0, (), (((kernel.base,), 1),))]
     found = components(kernel.base, n_features)
-    if found is None or any(one.order is not None for one in found):
+    if found is None or any(one.subsets for one in found):
         return None
-    return [replace(one, order=int(kernel.order)) for one in found]
+    return [Component(one.weight, (), ((one.kernels, int(kernel.order)),)) for one in found]
 
 
 def _of_product(kernel: StationaryProduct, n_features: int) -> list[Component] | None:
     left, right = (components(side, n_features) for side in (kernel.left, kernel.right))
-    if left is None or right is None or any(one.order is not None for one in (*left, *right)):
+    if left is None or right is None or len(left) * len(right) > _MOST_SUMMANDS:
         return None
-    return [Component(one.weight * other.weight, one.kernels + other.kernels) for one, other in product(left, right)]
+    return [
+        Component(one.weight * other.weight, one.kernels + other.kernels, one.subsets + other.subsets)
+        for one, other in product(left, right)
+    ]
 
 
 def _of_matern(kernel: Matern, n_features: int) -> list[Component]:

@@ -11,10 +11,10 @@ from phimap.explain.forms.base import (
     Form,
     FormEffects,
     Players,
+    coalition_rule,
     contract,
     grouped,
     grouped_coefs,
-    half_rule,
     over_rows,
     product_effects,
     term_blocks,
@@ -47,7 +47,7 @@ class PhaseForm(Form):
 
     def shapley(self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None) -> np.ndarray:
         result = np.zeros((len(rows), len(players), self._cosines.shape[1]))
-        ops, rule = host(), half_rule(len(players) - 1)
+        ops, rule = host(), coalition_rule(len(players) - 1, with_ends=True)
         for part in self._blocks(background, players):
             table, a, g = self._half_angles(background, players, part), *self._grouped(part)
 
@@ -64,7 +64,7 @@ class PhaseForm(Form):
     def pairs(self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None) -> np.ndarray:
         p = len(players)
         result = np.zeros((len(rows), p, p, self._cosines.shape[1]))
-        ops, rule = host(), half_rule(max(p - 2, 0))
+        ops, rule = host(), coalition_rule(max(p - 2, 0))
         for part in self._blocks(background, players):
             table, a, g = self._half_angles(background, players, part), *self._grouped(part)
 

@@ -1,7 +1,8 @@
-"""Landmarks of product kernels: ``f(x) = sum_i b_i prod_j k_j(x_j, z_ij)``."""
+"""Sums of products: of landmarks of product kernels, ``f(x) = sum_i b_i prod_j k_j(x_j, z_ij)``, and others."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import reduce
 from operator import add
 
@@ -11,15 +12,15 @@ from phimap.explain.forms.base import (
     Form,
     FormEffects,
     Players,
+    coalition_rule,
     contract,
     grouped,
     grouped_coefs,
-    half_rule,
     over_rows,
     product_effects,
     term_blocks,
 )
-from phimap.explain.forms.components import Component
+from phimap.explain.forms.components import Component, of_column
 from phimap.ops import host, run_tasks
 from phimap.ops.primitives.shapley_sums import product_pairs, product_shapley
 
@@ -28,34 +29,27 @@ _ROWS = 16
 
 
 class ProductForm(Form):
-    """A sum over landmarks of products of one-dimensional kernels.
+    """A sum of products over players, whose factors a subclass computes.
 
     Parameters
     ----------
-    component : Component
-        The product kernel.
-    landmarks : ndarray of shape (m, w)
-        Scaled landmarks.
     coefs : ndarray of shape (m, t)
-    scale : ndarray of shape (w,) or None
-        Factors of the columns of scaled rows, by which the landmarks have been multiplied; None for ones.
+        Coefficients of the products.
     """
 
-    def __init__(self, component: Component, landmarks: np.ndarray, coefs: np.ndarray, scale: np.ndarray | None = None):
-        self._component = component
-        self.n_terms = len(landmarks)
-        self._landmarks, self._coefs, self._scale = landmarks, component.weight * coefs, scale
+    def __init__(self, coefs: np.ndarray):
+        self.n_terms, self._coefs = len(coefs), coefs
 
     def outputs(self, rows: np.ndarray) -> np.ndarray:
         columns = [np.arange(rows.shape[1])]
         result = np.zeros((len(rows), self._coefs.shape[1]))
-        for part in term_blocks(len(self._landmarks), 8 * len(rows)):
+        for part in term_blocks(self.n_terms, 8 * len(rows)):
             result += self.factors(rows, columns, part)[:, 0] @ self._coefs[part]
         return result
 
     def shapley(self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None) -> np.ndarray:
         result = np.zeros((len(rows), len(players), self._coefs.shape[1]))
-        ops, rule = host(), half_rule(len(players) - 1)
+        ops, rule = host(), coalition_rule(len(players) - 1)
         for part in self._blocks(background, players):
             table, coefs = grouped(self._tiled_factors(background, players, part, n_jobs)), self._grouped(part)
 
@@ -69,7 +63,7 @@ class ProductForm(Form):
     def pairs(self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None) -> np.ndarray:
         p = len(players)
         result = np.zeros((len(rows), p, p, self._coefs.shape[1]))
-        ops, rule = host(), half_rule(max(p - 2, 0))
+        ops, rule = host(), coalition_rule(max(p - 2, 0))
         for part in self._blocks(background, players):
             table, coefs = grouped(self._tiled_factors(background, players, part, n_jobs)), self._grouped(part)
 
@@ -86,18 +80,13 @@ class ProductForm(Form):
             add,
             (
                 product_effects(self.factors(levels, players, part), self._coefs[part], chosen)
-                for part in term_blocks(len(self._landmarks), bytes_of_term)
+                for part in term_blocks(self.n_terms, bytes_of_term)
             ),
         )
 
+    @abstractmethod
     def factors(self, rows: np.ndarray, players: Players, part: slice) -> np.ndarray:
-        """Return the factor (n, p, M) of each player for the landmarks of a block."""
-        scaled, landmarks = rows if self._scale is None else rows * self._scale, self._landmarks[part]
-        result = np.ones((len(rows), len(players), len(landmarks)))
-        for place, columns in enumerate(players):
-            for column in columns:
-                result[:, place] *= self._component.of_column(scaled, landmarks, column)
-        return result
+        """Return the factor (n, p, M) of each player for the terms of a block."""
 
     def _tiled_factors(self, rows: np.ndarray, players: Players, part: slice, n_jobs: int | None) -> np.ndarray:
         """Return `factors`, computed on several threads."""
@@ -105,7 +94,34 @@ class ProductForm(Form):
         return np.concatenate(run_tasks(lambda tile: self.factors(rows[tile], players, part), tiles, n_jobs))
 
     def _blocks(self, background: np.ndarray, players: Players) -> list[slice]:
-        return term_blocks(len(self._landmarks), 3 * 8 * len(background) * len(players))
+        return term_blocks(self.n_terms, 3 * 8 * len(background) * len(players))
 
     def _grouped(self, part: slice) -> np.ndarray:
         return grouped_coefs(self._coefs[part])
+
+
+class LandmarkForm(ProductForm):
+    """A sum over landmarks of products of one-dimensional kernels.
+
+    Parameters
+    ----------
+    component : Component
+        The product kernel.
+    landmarks : ndarray of shape (m, w)
+        Scaled landmarks.
+    coefs : ndarray of shape (m, t)
+    scale : ndarray of shape (w,) or None
+        Factors of the columns of scaled rows, by which the landmarks have been multiplied; None for ones.
+    """
+
+    def __init__(self, component: Component, landmarks: np.ndarray, coefs: np.ndarray, scale: np.ndarray | None = None):
+        super().__init__(component.weight * coefs)
+        self._kernels, self._landmarks, self._scale = component.kernels, landmarks, scale
+
+    def factors(self, rows: np.ndarray, players: Players, part: slice) -> np.ndarray:
+        scaled, landmarks = rows if self._scale is None else rows * self._scale, self._landmarks[part]
+        result = np.ones((len(rows), len(players), len(landmarks)))
+        for place, columns in enumerate(players):
+            for column in columns:
+                result[:, place] *= of_column(self._kernels, scaled, landmarks, column)
+        return result

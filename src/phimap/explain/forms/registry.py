@@ -1,20 +1,24 @@
-"""The exact forms of feature maps and of corrections.
+"""The exact forms of the parts of a fitted model.
 
-`PARTS` lists the maps that have exact forms. A further map is one more function in it.
+A model is a constant plus a sum of parts: a linear model on features, corrections, and trees. `split_fitted` lists the
+parts; a further one is one more summand in it. `PARTS` lists the maps that have exact forms; a further map is one more
+function in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from phimap.explain.forms.base import Form
+from phimap.explain.forms.base import Form, ScaledForm
 from phimap.explain.forms.components import components
+from phimap.explain.forms.leaves import LeafForm
 from phimap.explain.forms.phases import PhaseForm
-from phimap.explain.forms.products import ProductForm
+from phimap.explain.forms.products import LandmarkForm
 from phimap.explain.forms.symmetric import SymmetricForm
+from phimap.explain.sampling import Function
 from phimap.features.data_dependent.compressed import SelectedRecord
 from phimap.features.defaults import ScaledRecord
 from phimap.features.fourier import FourierRecord
@@ -22,33 +26,72 @@ from phimap.features.nystroem.nystroem import NystroemRecord
 from phimap.features.power_series.powers import StackedRecord
 from phimap.kernels import FiniteSpectrum, Kernel
 from phimap.learn.corrections.corrections import Corrections
+from phimap.learn.fitted import Fitted
+from phimap.learn.rows.scaling import Scaling
+from phimap.learn.scaled_map import scaled
+from phimap.learn.trees.ensemble import BoostedTrees
+from phimap.ops import host
 from phimap.random_map import MapRecord
 
 
 @dataclass(frozen=True)
 class Split:
-    """A linear model on features as a sum of exact forms and of maps without one.
+    """A function with t outputs as a sum of exact forms and of functions without one.
 
     Attributes
     ----------
     forms : tuple of Form
-        Functions of rows before the root of the metric.
-    rest : tuple of (MapRecord, ndarray of shape (m, t))
-        Maps without an exact form, of rows after the root, with their coefficients.
+        Functions from rows (n, w), too.
+    rest : tuple of callable
+        Functions from rows (n, w) to outputs (n, t).
     """
 
     forms: tuple[Form, ...] = ()
-    rest: tuple[tuple[MapRecord, np.ndarray], ...] = ()
+    rest: tuple[Function, ...] = ()
 
     def __add__(self, other: Split) -> Split:
         return Split(self.forms + other.forms, self.rest + other.rest)
 
 
+def split_fitted(fitted: Fitted, n_jobs: int | None) -> Split:
+    """Split the outputs of a model, before it shrinks those of far rows and adds the constant, into its parts.
+
+    All are functions of rows of numbers as the model receives them, before any scaling.
+    """
+    scaling, units, trees = fitted.map.scaling, fitted.targets.units, fitted.trees
+    exponent, share = 0 if units is None else units.exponent, 1.0 if trees is None else 1.0 - trees.share
+    split = split_map(fitted.map.record, share * fitted.solved.coef, scaling.root)
+    if fitted.corrections is not None:
+        coefs = share * np.ldexp(fitted.corrections.coefs, exponent)
+        split += _of_corrections(replace(fitted.corrections, coefs=coefs), scaling.root, n_jobs)
+    rest = tuple(lambda rows, part=part: part(scaled(scaling, rows)) for part in split.rest)
+    split = Split(scaled_forms(split.forms, scaling), rest)
+    return split if trees is None else split + _of_trees(trees, exponent, n_jobs)
+
+
+def scaled_forms(forms: tuple[Form, ...], scaling: Scaling) -> tuple[Form, ...]:
+    """Return forms of rows of numbers, given forms of scaled rows before the root of the metric."""
+    by_column = replace(scaling, root=None)
+    return tuple(ScaledForm(form, lambda rows: scaled(by_column, rows)) for form in forms)
+
+
+def constant_of(fitted: Fitted) -> np.ndarray:
+    """Return what the model adds to the sum of its parts (t,)."""
+    constant, units, trees = np.asarray(fitted.solved.intercept, dtype=np.float64), fitted.targets.units, fitted.trees
+    if trees is None:
+        return constant
+    baseline = np.zeros_like(constant) if trees.has_labels else trees.baseline
+    return (1.0 - trees.share) * constant + trees.share * (baseline if units is None else units.undo(baseline))
+
+
 def split_map(record: MapRecord, coefs: np.ndarray, root: np.ndarray | None) -> Split:
-    """Split ``phi(x)^T coefs`` for rows that are multiplied by `root` (w, k), or by nothing, before the map."""
+    """Split ``phi(x)^T coefs`` for rows that are multiplied by `root` (w, k), or by nothing, before the map.
+
+    The functions in `rest` are functions of rows after that product.
+    """
     part = PARTS.get(type(record))
     found = None if part is None else part(record, coefs, root)
-    return Split(rest=((record, coefs),)) if found is None else found
+    return Split(rest=(_outputs_of(record, coefs),)) if found is None else found
 
 
 def landmark_forms(
@@ -66,17 +109,31 @@ def landmark_forms(
     found = components(kernel, landmarks.shape[1])
     if found is None:
         return None
-    kinds = [ProductForm if one.order is None else SymmetricForm for one in found]
+    kinds = [SymmetricForm if one.subsets else LandmarkForm for one in found]
     return tuple(kind(one, landmarks, coefs, scale) for kind, one in zip(kinds, found, strict=True))
 
 
-def correction_forms(corrections: Corrections, root: np.ndarray | None) -> tuple[Form, ...] | None:
-    """Return the forms of corrections without regions; None if there are several regions or a full root."""
-    own = corrections.root
-    if root is not None or corrections.partition.n_regions > 1 or (own is not None and own.ndim > 1):
-        return None
-    scale = corrections.scale * (np.ones(corrections.rows.shape[1]) if own is None else own)
-    return landmark_forms(corrections.kernel, corrections.rows, corrections.coefs, scale)
+def _of_corrections(corrections: Corrections, root: np.ndarray | None, n_jobs: int | None) -> Split:
+    """Corrections without regions are landmarks. A region depends on all columns, so several regions have no form."""
+    own, forms = corrections.root, None
+    if root is None and corrections.partition.n_regions == 1 and (own is None or own.ndim == 1):
+        scale = corrections.scale * (np.ones(corrections.rows.shape[1]) if own is None else own)
+        forms = landmark_forms(corrections.kernel, corrections.rows, corrections.coefs, scale)
+    return Split(rest=(lambda rows: corrections.outputs(rows, n_jobs),)) if forms is None else Split(forms)
+
+
+def _of_trees(trees: BoostedTrees, exponent: int, n_jobs: int | None) -> Split:
+    """Leaves are products of intervals. The probabilities of labels are no sums of leaves, and have no form."""
+    if trees.has_labels:
+        return Split(rest=(lambda rows: trees.share * trees.outputs(rows, n_jobs),))
+    return Split((LeafForm(trees, float(np.ldexp(trees.share, exponent))),))
+
+
+def _outputs_of(record: MapRecord, coefs: np.ndarray) -> Function:
+    """Return the function ``phi(x)^T coefs``."""
+    plain, weights = record.unwhitened(coefs)
+    bound = plain.bind(host())
+    return lambda rows: bound.linear_outputs(host(), rows, weights)
 
 
 def _of_fourier(record: FourierRecord, coefs: np.ndarray, root: np.ndarray | None) -> Split | None:
@@ -86,7 +143,7 @@ def _of_fourier(record: FourierRecord, coefs: np.ndarray, root: np.ndarray | Non
     frequencies = record.projection.to_dense()
     scale = record.scale
     if record.normalize_output:
-        # With pairs alone, the norm of the features is that of the scales.
+        # Squares of a cosine and a sine add up to 1, so without phases the norm of the features is that of `scale`.
         scale = scale / np.linalg.norm(scale)
     if root is not None:
         frequencies = frequencies @ root.T
@@ -99,7 +156,7 @@ def _of_fourier(record: FourierRecord, coefs: np.ndarray, root: np.ndarray | Non
 
 
 def _of_nystroem(record: NystroemRecord, coefs: np.ndarray, root: np.ndarray | None) -> Split | None:
-    weights = record.whitening @ coefs[: record.landmarks.shape[0]]
+    weights = record.unwhitened(coefs)[1]
     forms = None if root is not None else landmark_forms(record.kernel, record.landmarks, weights)
     return None if forms is None else Split(forms)
 

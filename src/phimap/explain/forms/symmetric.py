@@ -1,47 +1,120 @@
-"""Landmarks of additive kernels: means of products over all subsets of q columns.
+"""Landmarks of additive kernels, and of their products with each other and with product kernels.
 
-The sum over the subsets is the coefficient of ``s^q`` in ``prod_j (1 + s k_j)``. A player is the polynomial of its own
-columns, and only powers up to q are kept. All terms are positive, so that nothing cancels.
+For the subsets S of q columns, the sum of ``prod_{j in S} k_j`` is the coefficient of ``s^q`` in
+``prod_j (1 + s k_j)``. Its product with such a sum for subsets of r columns and kernels l, and with a product over all
+columns of kernels g, is the coefficient of ``s^q u^r`` in ``prod_j g_j (1 + s k_j) (1 + u l_j)``. A player is the
+polynomial of its own columns, and only powers up to q and r are kept. All terms are positive, so that nothing cancels.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import reduce
-from math import comb
+from itertools import product
+from math import comb, prod
 from operator import add
 
 import numpy as np
 
 from phimap.explain.forms.base import Form, FormEffects, Players, half_rule, over_rows, term_blocks
-from phimap.explain.forms.components import Component
+from phimap.explain.forms.components import Component, of_column
 
-# Polynomials (q + 1, ...): the coefficients of 1, s, ..., s^q along the first axis.
+# Polynomials (P, ...): the coefficients along the first axis are those of the monomials in `Monomials`.
+
+
+class Monomials:
+    """The monomials in several variables whose powers are at most `orders`, with the highest powers last.
+
+    Parameters
+    ----------
+    orders : sequence of int
+        Largest power of each variable.
+    constant : bool
+        Whether differences of two players' polynomials have a constant term. If not, the products with one or two such
+        differences need no highest power of the other players.
+    """
+
+    def __init__(self, orders: Sequence[int], *, constant: bool):
+        powers = np.array(list(product(*(range(order + 1) for order in orders))))
+        #: For each variable, the increase of a monomial's index if the monomial is multiplied by the variable.
+        self.steps = [int(np.prod([order + 1 for order in orders[i + 1 :]])) for i in range(len(orders))]
+        #: For each variable, the indices of the monomials that contain it, in descending order.
+        self.with_power = [np.flatnonzero(powers[:, i])[::-1].tolist() for i in range(len(orders))]
+        self.count, self.degree = len(powers), sum(orders)
+        first = 0 if constant else 1
+        #: Products of the other players need only the first `kept` monomials.
+        self.kept = self.count - first
+        # The index of a product of monomials is the sum of their indices.
+        divides = (powers[:, None] <= powers).all(axis=2)
+        self._pairs = [(a, b - a) for a, b in zip(*np.nonzero(divides), strict=True)]
+        last = self.count - 1
+        #: Indices of factors of the last monomial: one factor from each difference, and one from the other players.
+        self.singles = [(a, last - a) for a in range(first, self.count)]
+        self.doubles = [(a, b, last - a - b) for a, b in self._pairs if min(a, b) >= first]
+
+    @property
+    def n_products(self) -> int:
+        """Number of multiplications in a product of two polynomials."""
+        return len(self._pairs)
+
+    def times(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """The product of two polynomials, with as many monomials as `one` has."""
+        result = np.zeros(np.broadcast_shapes(one.shape, other.shape))
+        for a, b in self._pairs:
+            if a + b < len(one):
+                result[a + b] += one[a] * other[b]
+        return result
+
+    def without_one(self, polynomials: list[np.ndarray]) -> list[np.ndarray]:
+        """For each polynomial, the product of all others."""
+        if not polynomials:
+            return []
+        one = np.zeros_like(polynomials[0])
+        one[0] = 1.0
+        before, after = [one], [one]
+        for polynomial in polynomials[:-1]:
+            before.append(self.times(before[-1], polynomial))
+        for polynomial in polynomials[:0:-1]:
+            after.append(self.times(after[-1], polynomial))
+        return [self.times(left, right) for left, right in zip(before, reversed(after), strict=True)]
+
+    def single(self, difference: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """The last coefficient of the product of a difference and a product of other players."""
+        return sum(difference[a] * others[b] for a, b in self.singles)  # pyright: ignore[reportReturnType]
+
+    def double(self, left: np.ndarray, right: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """The last coefficient of the product of two differences and a product of other players."""
+        result = np.zeros(np.broadcast_shapes(left.shape[1:], right.shape[1:], others.shape[1:]))
+        for a, b, c in self.doubles:
+            result += left[a] * right[b] * others[c]
+        return result
 
 
 class SymmetricForm(Form):
-    """A sum over landmarks of elementary symmetric polynomials of one-dimensional kernels.
+    """A sum over landmarks of products of elementary symmetric polynomials of one-dimensional kernels.
 
     Parameters
     ----------
     component : Component
-        Its `order` is the number of columns in a subset.
+        A component with subsets.
     landmarks : ndarray of shape (m, w)
     coefs : ndarray of shape (m, t)
     scale : ndarray of shape (w,) or None
-        As for `ProductForm`.
+        As for `LandmarkForm`.
     """
 
     def __init__(self, component: Component, landmarks: np.ndarray, coefs: np.ndarray, scale: np.ndarray | None = None):
-        assert component.order is not None
-        self._component, self._order = component, component.order
-        self.n_terms = len(landmarks) * self._order**2
+        orders = [order for _, order in component.subsets]
+        self._component = component
+        self._monomials = Monomials(orders, constant=bool(component.kernels))
+        self.n_terms = len(landmarks) * self._monomials.n_products
         self._landmarks, self._scale = landmarks, scale
-        self._coefs = coefs * (component.weight / comb(landmarks.shape[1], component.order))
+        self._coefs = coefs * (component.weight / prod(comb(landmarks.shape[1], order) for order in orders))
 
     def outputs(self, rows: np.ndarray) -> np.ndarray:
         columns, result = [np.arange(rows.shape[1])], np.zeros((len(rows), self._coefs.shape[1]))
-        for part in term_blocks(len(self._landmarks), 8 * (self._order + 1) * len(rows)):
-            result += self._polynomials(rows, columns, part)[self._order, :, 0] @ self._coefs[part]
+        for part in term_blocks(len(self._landmarks), 8 * self._monomials.count * len(rows)):
+            result += self._polynomials(rows, columns, part)[-1, :, 0] @ self._coefs[part]
         return result
 
     def shapley(self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None) -> np.ndarray:
@@ -72,108 +145,86 @@ class SymmetricForm(Form):
         return result / len(background)
 
     def effects(self, levels: np.ndarray, players: Players, chosen: np.ndarray) -> FormEffects:
-        bytes_of_term = 8 * (self._order + 1) * (2 * len(levels) * len(players) + len(chosen))
+        bytes_of_term = 8 * self._monomials.count * (2 * len(levels) * len(players) + len(chosen))
         parts = term_blocks(len(self._landmarks), bytes_of_term)
         return reduce(add, (self._effects_of(levels, players, chosen, part) for part in parts))
 
     def _of_row(self, own: np.ndarray, table: np.ndarray) -> np.ndarray:
-        """Sum the Shapley values (p, M) over the background (q + 1, B, p, M), for one row (q + 1, 1, p, M)."""
-        q, p = self._order, table.shape[2]
+        """Sum the Shapley values (p, M) over the background (P, B, p, M), for one row (P, 1, p, M)."""
+        monomials, p = self._monomials, table.shape[2]
         middle, half = 0.5 * (own + table), 0.5 * (own - table)
         result = np.zeros(table.shape[2:])
-        for node, weight in zip(*half_rule(min(q, p) - 1), strict=True):
+        for node, weight in zip(*half_rule(self._degree(p, 1)), strict=True):
             for t in (node, -node):
-                mixed = [middle[:q, :, j] + t * half[:q, :, j] for j in range(p)]
-                for j, others in enumerate(_without_one(mixed)):
-                    result[j] += weight * sum((half[r, :, j] * others[q - r]).sum(axis=0) for r in range(1, q + 1))
+                mixed = (middle[: monomials.kept] + t * half[: monomials.kept]).transpose(2, 0, 1, 3)
+                for j, others in enumerate(monomials.without_one(list(mixed))):
+                    result[j] += weight * monomials.single(half[:, :, j], others).sum(axis=0)
         return result
 
     def _pairs_of_row(self, own: np.ndarray, table: np.ndarray) -> np.ndarray:
         """Sum the interaction indices (p, p, M) over the background, for one row; as `_of_row`."""
-        q, p = self._order, table.shape[2]
+        monomials, p = self._monomials, table.shape[2]
         middle, half = 0.5 * (own + table), 0.5 * (own - table)
         result = np.zeros((p, p, table.shape[3]))
-        for node, weight in zip(*half_rule(max(min(q, p) - 2, 0)), strict=True):
+        for node, weight in zip(*half_rule(self._degree(p, 2)), strict=True):
             for t in (node, -node):
-                mixed = [middle[:q, :, j] + t * half[:q, :, j] for j in range(p)]
-                for j in range(p):
-                    places = [k for k in range(p) if k != j]
-                    for k, others in zip(places, _without_one([mixed[k] for k in places]), strict=True):
-                        both = _pair_coefficient(half[:, :, j], half[:, :, k], others, q)
-                        result[j, k] += 2 * weight * both.sum(axis=0)
+                mixed = (middle[: monomials.kept] + t * half[: monomials.kept]).transpose(2, 0, 1, 3)
+                for j, k, others in _without_two(monomials, list(mixed)):
+                    both = monomials.double(half[:, :, j], half[:, :, k], others)
+                    result[j, k] += 2 * weight * both.sum(axis=0)
         return result
 
     def _effects_of(self, levels: np.ndarray, players: Players, chosen: np.ndarray, part: slice) -> FormEffects:
-        q, p, coefs = self._order, len(players), self._coefs[part]
+        monomials, p, coefs = self._monomials, len(players), self._coefs[part]
         table = self._polynomials(levels, players, part)
         means = table.mean(axis=1)
         centred = table - means[:, None]
-        plain = [means[:q, j] for j in range(p)]
+        plain = list(means[: monomials.kept].transpose(1, 0, 2))
         first = np.stack(
             [
-                sum(centred[r, :, j] * others[q - r] for r in range(1, q + 1)) @ coefs
-                for j, others in enumerate(_without_one(plain))
+                monomials.single(centred[:, :, j], others[:, None]) @ coefs
+                for j, others in enumerate(monomials.without_one(plain))
             ]
         )
         second = np.zeros((p, p, len(levels), len(levels), coefs.shape[1]))
-        for j in range(p if q > 1 else 0):
-            places = [k for k in range(p) if k != j]
-            for k, others in zip(places, _without_one([plain[k] for k in places]), strict=True):
-                if k > j:
-                    both = _pair_coefficient(centred[:, :, None, j], centred[:, None, :, k], others, q)
-                    second[j, k] = both @ coefs
-        values = np.zeros((q + 1, len(chosen), table.shape[3]))
+        for j, k, others in _without_two(monomials, plain):
+            if k > j:
+                second[j, k] = monomials.double(centred[:, :, None, j], centred[:, None, :, k], others) @ coefs
+        values = np.zeros((monomials.count, len(chosen), table.shape[3]))
         values[0] = 1.0
         for j in range(p):
-            values = _times(values, table[:, chosen[:, j], j])
-        return FormEffects(first, second, values[q] @ coefs)
+            values = monomials.times(values, table[:, chosen[:, j], j])
+        return FormEffects(first, second, values[-1] @ coefs)
+
+    def _degree(self, n_players: int, n_differences: int) -> int:
+        """Degree in t of the integrand; its one or two differences of polynomials do not depend on t."""
+        if self._component.kernels:
+            return max(n_players - n_differences, 0)
+        return max(min(self._monomials.degree, n_players) - n_differences, 0)
 
     def _polynomials(self, rows: np.ndarray, players: Players, part: slice) -> np.ndarray:
-        """Return the polynomial (q + 1, n, p, M) of each player for the landmarks of a block."""
+        """Return the polynomial (P, n, p, M) of each player for the landmarks of a block."""
         scaled, landmarks = rows if self._scale is None else rows * self._scale, self._landmarks[part]
-        result = np.zeros((self._order + 1, len(rows), len(players), len(landmarks)))
+        monomials, kernels = self._monomials, self._component.kernels
+        result = np.zeros((monomials.count, len(rows), len(players), len(landmarks)))
         result[0] = 1.0
         for place, columns in enumerate(players):
             for column in columns:
-                values = self._component.of_column(scaled, landmarks, column)
-                for r in range(self._order, 0, -1):
-                    result[r, :, place] += values * result[r - 1, :, place]
+                if kernels:
+                    result[:, :, place] *= of_column(kernels, scaled, landmarks, column)
+                for variable, (base, _) in enumerate(self._component.subsets):
+                    values = of_column(base, scaled, landmarks, column)
+                    for a in monomials.with_power[variable]:
+                        result[a, :, place] += values * result[a - monomials.steps[variable], :, place]
         return result
 
     def _blocks(self, background: np.ndarray, players: Players) -> list[slice]:
-        return term_blocks(len(self._landmarks), 6 * 8 * (self._order + 1) * len(background) * len(players))
+        return term_blocks(len(self._landmarks), 6 * 8 * self._monomials.count * len(background) * len(players))
 
 
-def _times(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The product of two polynomials, without powers beyond those of `one`."""
-    result = np.zeros(np.broadcast_shapes(one.shape, other.shape))
-    for r in range(len(one)):
-        for s in range(len(one) - r):
-            result[r + s] += one[r] * other[s]
-    return result
-
-
-def _without_one(polynomials: list[np.ndarray]) -> list[np.ndarray]:
-    """The products of all polynomials but one, for each of them."""
-    if not polynomials:
-        return []
-    one = np.zeros_like(polynomials[0])
-    one[0] = 1.0
-    before, after = [one], [one]
-    for polynomial in polynomials[:-1]:
-        before.append(_times(before[-1], polynomial))
-    for polynomial in polynomials[:0:-1]:
-        after.append(_times(after[-1], polynomial))
-    return [_times(left, right) for left, right in zip(before, reversed(after), strict=True)]
-
-
-def _pair_coefficient(left: np.ndarray, right: np.ndarray, others: np.ndarray, order: int) -> np.ndarray:
-    """The coefficient of ``s^order`` in a product of three polynomials, of which the first two have no constant term.
-
-    `others` has the coefficients up to ``s^(order - 1)``.
-    """
-    result = np.zeros(np.broadcast_shapes(left.shape[1:], right.shape[1:], others.shape[1:]))
-    for r in range(1, order):
-        for s in range(1, order - r + 1):
-            result += left[r] * right[s] * others[order - r - s]
-    return result
+def _without_two(monomials: Monomials, polynomials: list[np.ndarray]) -> Iterator[tuple[int, int, np.ndarray]]:
+    """Yield each pair of players with the product of all others; no pair if products of two differences vanish."""
+    for j in range(len(polynomials) if monomials.doubles else 0):
+        places = [k for k in range(len(polynomials)) if k != j]
+        for k, others in zip(places, monomials.without_one([polynomials[k] for k in places]), strict=True):
+            yield j, k, others

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
+
+import numpy as np
 
 from phimap._validation import Shape, as_image_shape
+from phimap._warnings import caller_level
 from phimap.features.base import FeatureMap
 from phimap.kernels import CNTK
 from phimap.random_map import MapRecord
 
 #: Upper bound on side lengths and numbers of channels, of images and filters in model files.
 LONGEST_SIDE = 2**20
+# Usual numbers of channels: 1 for grey images, 3 for colour, and 4 for colour with transparency.
+_CHANNELS = (1, 3, 4)
 
 
 class ImageRecord(MapRecord):
@@ -31,7 +37,7 @@ class ImageRecord(MapRecord):
 
     @property
     def least_tile_rows(self) -> int:
-        # A single image is enough work for a tile.
+        # A single image is enough work for one task.
         return 1
 
 
@@ -44,6 +50,32 @@ class ConvolutionalFeatures(FeatureMap):
     image_shape: Any
 
     _takes_bytes: ClassVar[bool] = True
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw the map for images.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, h, w, c), or of flat rows with `image_shape`
+            Images: rows, height, width, channels. A warning tells if channels seem to come first.
+        y : ignored
+
+        Returns
+        -------
+        self : object
+        """
+        shape = tuple(X.shape) if hasattr(X, "shape") else np.asarray(X).shape
+        if len(shape) == 3:
+            raise ValueError(
+                f"`X` must hold images (n, h, w, c), got shape {shape}. Give X[..., None] if they have one channel."
+            )
+        if len(shape) == 4 and shape[1] in _CHANNELS and shape[3] not in _CHANNELS and shape[2] == shape[3]:
+            warnings.warn(
+                f"`X` must hold images (n, h, w, c), got shape {shape}, whose channels seem to come first. Give "
+                "X.transpose(0, 2, 3, 1).",
+                stacklevel=caller_level(),
+            )
+        return super().fit(X, y)
 
     def _set_kernel(self, n_features: int) -> Shape:
         """Check the parameters, set ``kernel_`` for rows of width `n_features`, and return the shape of an image."""

@@ -71,13 +71,13 @@ class ConvolutionGradientRecord(ImageRecord):
                 gradient = ops.matmul(ops.contiguous(patches[rows].T), signal.rows[rows])
                 out[image, columns] = gradient.reshape(-1)
             first = columns.stop
-            # Backpropagate: a transposed convolution, with filters reversed in space.
+            # Backpropagation: a transposed convolution, with the filters reversed in space.
             turned = W.reshape(self.filter_size**2, -1, width).swapaxes(1, 2)
             turned = ops.contiguous(ops.reversed(turned)).reshape(-1, W.shape[0] // self.filter_size**2)
             signal = pixels.carrying(ops.matmul(signal.windows(ops, self.filter_size), turned) * slopes.pop())
 
     def _forward(self, ops: Ops, pixels: Pixels) -> tuple[list[Array], list[Array]]:
-        """Inputs of each layer, as windows (n h w, q^2 k), and derivatives of its activations (n h w, width)."""
+        """Inputs (n h w, q^2 k) of each layer, as windows, and derivatives of its activations (n h w, width)."""
         width = self.readout.shape[-1]
         # With the factor sqrt(2 / (q^2 width)) the activations have the covariance G_h of the kernel's recursion.
         gain = ops.constant(np.full(width, (2.0 / width) ** 0.5 / self.filter_size))
@@ -135,7 +135,7 @@ class CNTKGradientFeatures(ConvolutionalFeatures):
 
     **Cost.** O(L q^2 k^2) flops per pixel. Use `transform_batches` to process the features in batches.
 
-    **Differs from the source** not at all: the kernel is `phimap.kernels.CNTK`.
+    **Differs from the source in** nothing: the kernel is `phimap.kernels.CNTK`.
 
     References
     ----------

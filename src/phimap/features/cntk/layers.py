@@ -45,7 +45,7 @@ class LayerInput:
 
 @dataclass(frozen=True)
 class ConvolutionLayer(Record):
-    """Layer h: windows of the features of layer h - 1, then features of each window.
+    """Layer h. It takes windows of the features of layer h - 1, and computes the features of each window.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class ConvolutionLayer(Record):
         return sum(parts)
 
     def patches(self, ops: Ops, entering: LayerInput, part: slice) -> tuple[Array, Array]:
-        """Unit patches of phi_{h-1}, and psi_{h-1} scaled to its exact length, for the pixels in `part`."""
+        """Return unit patches of phi_{h-1}, and psi_{h-1} scaled to its exact length, for the pixels in `part`."""
         patch = _of_length(ops, self.window.apply(ops, entering.phi, part), 1.0)
         if self.tangent_window is None or entering.eta is None:
             return patch, ops.scale_rows(patch, entering.roots[part])
@@ -106,7 +106,7 @@ class ConvolutionLayer(Record):
         return patch, _of_length(ops, psi, entering.lengths[part])
 
     def products(self, ops: Ops, entering: LayerInput, part: slice, patch: Array, psi: Array) -> tuple[Array, Array]:
-        """The transform of psi_{h-1}, and the sketch of its products with the slopes, scaled to their exact length."""
+        """Return the transform of psi_{h-1}, and the sketch of its products with the slopes, scaled to exact length."""
         product: ProductRecord = self.product  # pyright: ignore[reportAssignmentType] -- not None after layer 1
         first, second = product.transforms(ops, psi, self.slopes(ops, entering, part, patch))
         products = product.products(ops, first, second)
@@ -138,7 +138,7 @@ class ConvolutionLayer(Record):
     def tangents(
         self, ops: Ops, entering: LayerInput, part: slice, phi: Array, psi: Array, products: Array, filter_size: int
     ) -> Array:
-        """eta_h (r, k) from phi_h, psi_{h-1} and the sketched products of psi_{h-1} with the slopes."""
+        """Return eta_h (r, k), given phi_h, psi_{h-1} and the sketched products of psi_{h-1} with the slopes."""
         exact, width = self.phi_widths
         eta = ops.empty((phi.shape[0], self.eta_widths[1]))
         if self.tangent_window is None:
@@ -148,7 +148,8 @@ class ConvolutionLayer(Record):
             eta[:, 1 : 1 + self.window.n_components] *= 2**0.5
             end = width
         else:
-            # Exact features come first: those of phi, then those of psi.
+            # The window of the next layer keeps the first features and folds the others. So the features that were
+            # never folded come first: those of phi, then psi, which starts with its own.
             ops.copy(phi[:, :exact], eta)
             ops.copy(ops.scale_rows(psi, entering.moments.slope[part] * (1 / filter_size)), eta, exact)
             ops.copy(phi[:, exact:], eta, exact + psi.shape[1])

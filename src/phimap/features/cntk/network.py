@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from phimap.config import memory_budget, thread_count
+from phimap.config import memory_budget, stated_budget
 from phimap.features.cntk.base import LONGEST_SIDE, ImageRecord
 from phimap.features.cntk.layers import ConvolutionLayer, LayerInput
 from phimap.features.cntk.parts import ProductRecord, WindowRecord
@@ -18,11 +18,19 @@ from phimap.records import of_number, of_signs
 
 # The images that all threads process at a time take at most the byte budget divided by this number.
 _BUDGET_SHARE = 4
+# This many regions of the largest size fit into the stated share of the byte budget. The size of a region affects the
+# rounding of sums over pixels, so it depends neither on the number of threads nor on the free memory.
+_REGIONS = 8
 # Numbers stored per pixel in addition to its features: variances and moments of the layers.
 _NUMBERS = 10
-# Least number of pixels processed at a time: with fewer, threads wait for the interpreter lock, and call overhead
-# exceeds what caching saves.
+# Least number of pixels processed at a time. With fewer pixels, threads wait for the interpreter lock, and the overhead
+# of calls exceeds the gain from the cache.
 _LEAST_PART = 128
+
+
+def _region_bytes() -> int:
+    """Return the largest number of bytes that the features of a region may take."""
+    return stated_budget() // (_BUDGET_SHARE * _REGIONS)
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,7 @@ class CNTKRecord(ImageRecord):
     layers : tuple of ConvolutionLayer
         First to last layer, at least two.
     pixel_window : WindowRecord
-        Window that adds up one number per pixel, without signs.
+        Window that adds up one number per pixel, without random signs.
     pixel_signs : tuple of two ndarrays of int8, shapes (height, n_components) and (width, n_components), or None
         Without pooling, random signs of the image rows and columns. The features of a pixel are multiplied by the signs
         of its row and its column, and summed over pixels. None averages over pixels instead.
@@ -74,7 +82,7 @@ class CNTKRecord(ImageRecord):
 
     @property
     def _stored_width(self) -> int:
-        """Floats stored per pixel: features of two consecutive layers, which are in memory at the same time."""
+        """Number of floats stored per pixel: features of two consecutive layers, which exist at the same time."""
         widths = [self.image_shape[2] + _NUMBERS]
         for layer in self.layers[1:]:
             widths.append(sum(w.stored_width for w in (layer.window, layer.tangent_window) if w is not None))
@@ -96,7 +104,7 @@ class CNTKRecord(ImageRecord):
         pooled = out[:, first : first + self.n_components]
         ops.zero(out, first, first + self.n_components)
         for region in self._regions(ops, images.n_images):
-            # The features of a region depend on all pixels of the wider region.
+            # The features in a region depend on all pixels of the widened region.
             wide = region.widened(self._reach, images.shape)
             self._pool(ops, self._through_layers(ops, images.within(ops, wide)), region, wide, pooled)
         share = 1 / images.per_image if self.pixel_signs is None else images.per_image**-0.5
@@ -105,11 +113,9 @@ class CNTKRecord(ImageRecord):
             ops.scale_rows_in_place(pooled, norms)
 
     def _regions(self, ops: Ops, n_images: int) -> Iterator[Region]:
-        """Regions that fit into the byte budget together with the surrounding pixels on which their features depend."""
+        """Return regions that, with the pixels on which their features depend, fit into the byte budget."""
         height, width, _ = self.image_shape
-        n_threads = thread_count() if ops.threaded else 1
-        pixel_bytes = _BUDGET_SHARE * n_threads * n_images * self._stored_width * ops.dtype.itemsize
-        most = memory_budget() // pixel_bytes
+        most = _region_bytes() // (n_images * self._stored_width * ops.dtype.itemsize)
         if height * width <= most:
             yield Region(slice(0, height), slice(0, width))
             return
@@ -117,6 +123,9 @@ class CNTKRecord(ImageRecord):
         for top in range(0, height, side):
             for left in range(0, width, side):
                 yield Region(slice(top, min(top + side, height)), slice(left, min(left + side, width)))
+
+    def most_threads(self, tile_bytes: int) -> int:
+        return memory_budget() // _BUDGET_SHARE // min(tile_bytes, _region_bytes())
 
     @property
     def _reach(self) -> int:
@@ -128,7 +137,7 @@ class CNTKRecord(ImageRecord):
         return self.pixel_window.filter_size
 
     def _through_layers(self, ops: Ops, pixels: Pixels) -> LayerInput:
-        """The inputs of the last layer, after all other layers."""
+        """Return the inputs of the last layer, after all other layers have been applied."""
         share = self._filter_size**-2
 
         def windows(numbers: Array) -> Array:
@@ -149,7 +158,7 @@ class CNTKRecord(ImageRecord):
         return entering  # pyright: ignore[reportPossiblyUnbound] -- there are two layers at least
 
     def _layer(self, ops: Ops, entering: LayerInput) -> tuple[Pixels, Pixels | None]:
-        """phi_h and eta_h of all pixels, prepared for the windows of the next layer."""
+        """Return phi_h and eta_h of all pixels, prepared for the windows of the next layer."""
         layer, following = self.layers[entering.before : entering.before + 2]
         n_pixels, size = entering.phi.rows.shape[0], self._filter_size
         phi = ops.empty((n_pixels, following.window.stored_width))
@@ -176,7 +185,8 @@ class CNTKRecord(ImageRecord):
             first, products = layer.products(ops, entering, part.rows, patch, psi)
             ops.scale_rows_in_place(first, entering.moments.slope[part.rows])
             if self.pixel_signs is None:
-                # Sum over pixels before `linear` selects rows, so that rows are selected per image and not per pixel.
+                # The sum over pixels comes before `linear` selects rows, so that rows are selected once per image and
+                # not for every pixel.
                 first, products = (ops.matmul(weights[part.pixels], part.by_image(Z)) for Z in (first, products))
                 total = self._side_by_side(ops, product.linear(first), products)
             else:
@@ -187,7 +197,7 @@ class CNTKRecord(ImageRecord):
             pooled[part.images] += total * (1 / self._filter_size)
 
     def _side_by_side(self, ops: Ops, linear: Array, products: Array) -> Array:
-        """Features of psi_L: those of degree 0 of the derivative's dual, then those of its other degrees."""
+        """Features of psi_L: first degree 0 of the derivative's dual, then its other degrees."""
         features = ops.empty((linear.shape[0], self.n_components))
         if self.n_components == 1:
             ops.copy(linear + products, features)

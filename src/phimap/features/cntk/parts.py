@@ -22,15 +22,16 @@ from phimap.records import Record, of_floats, of_indices, of_number, of_signs
 from phimap.sketches.signs import fair_factors, fair_signs
 from phimap.sketches.transform_rows import balanced_rows, padded_width
 
-#: Largest input width with dense orthogonal directions: a product is then as fast as three Hadamard transforms.
+#: Up to this input width, directions are dense and orthogonal: a product with them is as fast as three Hadamard
+#: transforms.
 WIDEST_DENSE = 64
 
 
 @dataclass(frozen=True)
 class WindowRecord(Record):
-    """The direct sum of pixel features over a window; some features are kept, the others are folded to fewer.
+    """The direct sum of pixel features over a window. The first features are kept, and the others are folded to fewer.
 
-    Folding multiplies features by random signs and adds them up in `folded` sums.
+    Folding multiplies features by random signs and adds them up to `folded` sums.
 
     Attributes
     ----------
@@ -41,7 +42,8 @@ class WindowRecord(Record):
     folded : int
         Width to which the direct sum of all other features is folded.
     signs : ndarray of shape (filter_size^2, n_features - exact)
-        Random signs; without a rotation, their orthogonal cosine transform over the window.
+        Random signs. If there is no rotation, these are the orthogonal cosine transforms of random signs over the
+        window.
     rotation : ndarray of int8, shape (p,), or None
         Signs of a randomised Hadamard transform of the features before folding, which spreads them evenly.
     """
@@ -74,7 +76,7 @@ class WindowRecord(Record):
     def draw(
         cls, filter_size: int, exact: int, n_features: int, widest: int, folded: int, rng: np.random.Generator
     ) -> WindowRecord:
-        """Keep the first `exact` features if the window is then at most `widest`; otherwise rotate and fold all."""
+        """Draw a window that keeps `exact` features if it is then at most `widest`, or else rotates and folds all."""
         sign_rng, rotation_rng = rng.spawn(2)
         rotation = None
         if exact * filter_size**2 > widest:
@@ -82,14 +84,14 @@ class WindowRecord(Record):
             exact, n_features = 0, rotation.shape[0]
         others = n_features - exact
         if others:
-            # Use the width to which a projection would pad anyway, the next power of two. Next to exact features the
-            # folded ones have small norms, so that half the width suffices.
+            # A projection would pad the width to the next power of two anyway, so that width is used. If there are
+            # exact features, the folded features have small norms, and half of this width suffices.
             kept = exact * filter_size**2
             folded = min(padded_width(kept + (folded // 2 if kept else folded)) - kept, others)
         signs = fair_factors(sign_rng, (filter_size**2, others))
         if rotation is None:
-            # Neighbouring pixels are similar, so that the mean dominates among the cosine waves of a window. Random
-            # signs on waves cause less interference than random signs on pixels.
+            # Neighbouring pixels are similar, so the mean dominates the other cosine waves of a window. Random signs on
+            # the waves interfere less than random signs on the pixels.
             waves = np.asarray(dct(np.eye(filter_size), norm="ortho", axis=0))
             signs = np.kron(waves, waves).T @ signs
         return cls(filter_size, exact, folded if others else 0, signs, rotation)
@@ -108,7 +110,7 @@ class WindowRecord(Record):
         return self.exact + self.signs.shape[1]
 
     def prepare(self, ops: Ops, features: Array) -> Array:
-        """The features of some pixels in the form that `apply` takes: rotated, if there is a rotation."""
+        """Return features of pixels in the form that `apply` takes; they are rotated if there is a rotation."""
         if self.rotation is None:
             return features
         return ops.fwht(ops.pad_signed(features, self.rotation)) * self.rotation.shape[0] ** -0.5
@@ -194,8 +196,8 @@ class ProductRecord(Record):
 def _share(n_features: int) -> float:
     """The constant c of `draw_remainder` for directions of length sqrt(d): it solves ``c^2 - 2 c E|g| = -2 / pi``.
 
-    The energy of ``|g| - c`` is then ``1 - 2 / pi``, as for Gaussian g with ``c = E|g|``. On the sphere E|g| is larger
-    than for Gaussian g, especially for few features.
+    The energy of ``|g| - c`` is then ``1 - 2 / pi``, as for Gaussian g with ``c = E|g|``. On the sphere, E|g| is larger
+    than for Gaussian g, especially if there are few features.
     """
     mean = float(np.exp(gammaln(n_features / 2) - gammaln((n_features + 1) / 2))) * (n_features / pi) ** 0.5
     return mean - max(mean**2 - 2 / pi, 0.0) ** 0.5

@@ -39,7 +39,7 @@ class Region(NamedTuple):
 
 
 class PixelPart(NamedTuple):
-    """A part of the pixels of several images: all pixels of some images, or some pixels of one image."""
+    """A part of the pixels of several images: either all pixels of some images, or some pixels of one image."""
 
     images: slice
     pixels: slice
@@ -81,11 +81,11 @@ class Pixels:
         return self.rows.shape[0] // self.per_image
 
     def carrying(self, rows: Array) -> Pixels:
-        """The same pixels with other features."""
+        """Return the same pixels with other features."""
         return Pixels(self.shape, rows)
 
     def within(self, ops: Ops, region: Region) -> Pixels:
-        """The pixels of the same region in every image."""
+        """Return the pixels of the same region in every image."""
         images = self.rows.reshape(self.n_images, *self.shape, -1)[:, region.rows, region.columns]
         shape = images.shape[1], images.shape[2]
         return Pixels(shape, ops.contiguous(images.reshape(-1, self.rows.shape[1])))

@@ -13,14 +13,15 @@ from phimap.sketches import PolySketch
 
 # Number of nodes of the fit, many more than coefficients.
 _N_NODES = 200
-# Weight of cosine 1 in the fit. It makes the fit almost exact there, because cosines of neighbouring pixels are near 1.
+# Weight of the cosine 1 in the fit. The weight makes the fit almost exact there, because neighbouring pixels have
+# cosines near 1.
 _END_WEIGHT = 1e3
 
 
 def remainder_powers(
     order: int, layer: int, degree: int, fold: float, n_features: int, n_components: int, rng: np.random.Generator
 ) -> MapRecord | None:
-    """Sketches of the powers 2, ..., `degree`, whose weighted sum estimates kappa without its degrees 0 and 1.
+    """Sketches of the powers 2, ..., `degree`; their weighted sum estimates kappa without the degrees 0 and 1.
 
     For homogeneous units with a share `fold` of the absolute value, this remainder is multiplied by ``2 fold``. Returns
     None if all weights are 0.
@@ -29,8 +30,8 @@ def remainder_powers(
     if not weights or fold == 0:
         return None
     total = sum(weights.values())
-    # The variance of a power's sketch is about its squared weight over its width; widths proportional to the weights
-    # minimise the sum of the variances.
+    # The variance of a power's sketch is about its squared weight divided by its width. Widths proportional to the
+    # weights minimise the sum of these variances.
     widths = {power: max(1, round(n_components * weight / total)) for power, weight in weights.items()}
     return PolySketch(inner_components=n_components).sample_powers(n_features, widths, rng, weights)
 

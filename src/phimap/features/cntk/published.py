@@ -1,4 +1,7 @@
-"""The published sketch of the convolutional tangent kernel: Taylor polynomials of both duals at every pixel."""
+"""The published sketch of the convolutional tangent kernel.
+
+It sketches Taylor polynomials of both duals at every pixel.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,13 @@ from phimap.sketches import SRHT, TensorSRHT
 from phimap.sketches.srht import SRHTRecord, TensorSRHTRecord
 from phimap.sketches.tree import sketched
 
-# Least number of pixels processed at a time: with fewer, call overhead exceeds the computation.
+# Least number of pixels processed at a time. With fewer pixels, the overhead of calls exceeds the computation.
 _LEAST_PART = 64
 
 
 @dataclass(frozen=True)
 class PublishedLayer(Record):
-    """Layer h of the recursion; symbols are those of the source.
+    """Layer h of the recursion, with the symbols of the source.
 
     Attributes
     ----------
@@ -51,7 +54,7 @@ class PublishedLayer(Record):
 
     @property
     def eta_width(self) -> int:
-        """Number of features of eta_h: those of the product and of phi_h."""
+        """Number of features of eta_h: the features of the product and of phi_h."""
         return sum(part.n_components for part in (self.product, self.relu) if part is not None)
 
     @property
@@ -155,7 +158,8 @@ class PublishedCNTKRecord(ImageRecord):
         pooled = ops.empty((X.shape[0], self.projection.shape[0]))
         ops.zero(pooled, 0, pooled.shape[1])
         for h, layer in enumerate(self.layers):
-            # N_1 is the sum over windows of the squared norms; every later N_h is a mean over windows of N_{h-1}.
+            # N_1 is a sum over windows of the squared norms of pixels. Every later N_h is a mean over windows of
+            # N_{h-1}.
             squares = squares.carrying(squares.windows(ops, size).sum(1)[:, None] * (1 if h == 0 else size**-2))
             phi, eta = self._layer(ops, layer, phi, eta, squares.rows[:, 0] ** 0.5 * (1 / size), pooled)
         pooled = ops.matmul(pooled, self.projection)
@@ -171,8 +175,8 @@ class PublishedCNTKRecord(ImageRecord):
         new_eta = ops.empty((n_pixels, layer.eta_width))
         for part in phi.parts(max(_LEAST_PART, ops.tile_bytes // (ops.dtype.itemsize * layer.scratch_width))):
             patch = phi.windows(ops, self.filter_size, part.rows)
-            # In the source patches are divided by sqrt(N_h), which gives length 1 in the mean. They are normalised
-            # here, because powers of longer patches would grow without bound.
+            # In the source, patches are divided by sqrt(N_h), which makes their length 1 on average. They are
+            # normalised here, because the powers of longer patches would grow without bound.
             patch = ops.scale_rows(patch, ops.reciprocal(ops.row_norms(patch)))
             psi = None if eta is None else self._product(ops, layer, patch, eta, part)
             if relu is None:
@@ -188,7 +192,7 @@ class PublishedCNTKRecord(ImageRecord):
         return phi.carrying(new_phi), phi.carrying(new_eta)
 
     def _product(self, ops: Ops, layer: PublishedLayer, patch: Array, eta: Pixels, part: PixelPart) -> Array:
-        """The sketched product of psi_{h-1} and the features of kappa_0, for the pixels of a part."""
+        """Return the sketched product of psi_{h-1} and the features of kappa_0, for the pixels in `part`."""
         assert layer.reduction is not None
         assert layer.product is not None
         assert layer.step is not None

@@ -25,8 +25,8 @@ from phimap.sketches.transform_rows import padded_width
 # Names of the parameters that apply only to the published construction.
 _PUBLISHED = ("phi_components", "psi_components", "relu_components", "step_components", "epsilon", "delta")
 _PUBLISHED_DEGREE = 8
-# Default number of hidden features for small output widths, at most half of which are hidden features. Up to this
-# number, more hidden features reduce the error noticeably.
+# Default number of hidden features for small output widths; at most half of the output width. Up to this number,
+# further hidden features clearly reduce the error.
 _LEAST_HIDDEN = 1024
 
 
@@ -59,10 +59,10 @@ class CNTKSketch(ConvolutionalFeatures):
         Activation of the network, see `CNTK`; a callable cannot be saved to a model file. `degree` is supported only
         for ReLU, leaky ReLU and abs, the published form only for the ReLU.
     degree : int or None, default=None
-        How the degrees of kappa_1 and kappa_0 above 1 are estimated. None: by random features for all degrees together.
-        An integer of at least 2: by sketches of the powers up to `degree`, weighted by nonnegative coefficients that
-        are fitted on the range of cosines in each layer. In the published form, the degree of both Taylor polynomials;
-        None is then 8.
+        How the degrees of kappa_1 and kappa_0 above 1 are estimated. None uses random features for all these degrees
+        together. An integer of at least 2 uses sketches of the powers up to `degree`, with nonnegative weights fitted
+        on the range of cosines in each layer. In the published form, it is the degree of both Taylor polynomials, and
+        None means 8.
     hidden_components : int or None, default=None
         Number w of random features per pixel and layer. None is half of `n_components` but at most 1024, or a quarter
         of `n_components` if that is more.
@@ -97,8 +97,8 @@ class CNTKSketch(ConvolutionalFeatures):
 
     Notes
     -----
-    **Error.** The relative error falls like ``1 / sqrt(m)`` for w proportional to m. Patches are themselves estimates,
-    which gives a bias O(1/w). All pixels must share the same projections, so that averaging over pixels does not
+    **Error.** The relative error falls like ``1 / sqrt(m)`` if w is proportional to m. Patches are estimates
+    themselves, which causes a bias O(1/w). All pixels share the same projections, so the mean over pixels does not
     reduce the error.
 
     For activations that are not homogeneous, errors are similar to those of the ReLU at equal widths if patches have
@@ -110,13 +110,13 @@ class CNTKSketch(ConvolutionalFeatures):
     **Cost.** ``O(q^2 w + m log m)`` operations per pixel and layer. Scratch memory is one image per thread; images are
     processed in parts if the scratch memory exceeds a quarter of the byte budget.
 
-    **Differs from the source in** the exact degrees: degrees 0 and 1 of kappa_1 and degree 0 of kappa_0 are not
-    sketched, so that only the remainder is noisy. Direct sums over windows keep the features that are linear in the
-    image, and add up the other features with random signs on cosine waves. The remainder of kappa is estimated by
-    random features, ``|w.mu|`` or ``sign(w.mu)`` without degrees 0 and 1, unless `degree` is given. Patches, features
-    of P_h and their sketched products are scaled to their exact lengths. The linear part is averaged over pixels before
-    it is sketched. The published form differs in patches of length 1, in independent sketches for each layer, in SRHT
-    without replacement, and in the differences of `PolySketch`.
+    **Differs from the source in** the following. Degrees 0 and 1 of kappa_1 and degree 0 of kappa_0 are exact, so only
+    the remainder is noisy. Direct sums over windows keep the features that are linear in the image, and add up the
+    other features with random signs on cosine waves. Random features ``|w.mu|`` or ``sign(w.mu)``, without degrees 0
+    and 1, estimate the remainder of kappa, unless `degree` is given. Patches, features of P_h and their sketched
+    products are scaled to their exact lengths. The linear part is averaged over pixels before it is sketched. The
+    published form differs in patches of length 1, in independent sketches for each layer, in SRHT without replacement,
+    and in the differences of `PolySketch`.
 
     References
     ----------
@@ -245,7 +245,7 @@ class CNTKSketch(ConvolutionalFeatures):
     ) -> tuple[ConvolutionLayer, ...]:
         """Draw the layers for images with `channels` channels."""
         size, depth = int(self.filter_size), int(self.depth)
-        # If exact features would be wider than this, they are rotated and folded with the others.
+        # If there would be more exact features than this, they are rotated and folded with the others.
         widest = max(self.n_components, 2 * hidden)
         layers: list[ConvolutionLayer] = []
         phi = eta = (channels, channels)

@@ -40,7 +40,7 @@ _STEP = 2.0**-7
 
 
 class ActivationMoments(NamedTuple):
-    """Hermite coefficients and energies (r,) for the standard deviation of each pixel, see the module's docstring.
+    """Hermite coefficients and energies (r,) at the standard deviation of each pixel: see the module's docstring.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class ActivationMoments(NamedTuple):
 
 
 class Units(Record):
-    """The operations of an activation that the layers of a sketch use."""
+    """The operations of an activation that the layers of a sketch need."""
 
     #: Whether the activation is homogeneous: scaling an image scales its features.
     is_homogeneous: bool
@@ -165,8 +165,8 @@ class PointwiseUnits(Units):
         pass
 
     def draw(self, order: int, n_features: int, n_components: int, rng: np.random.Generator) -> MapRecord | None:
-        # Up to this width a dense product is as fast as three Hadamard transforms, which give nearly Gaussian
-        # projections only for many inputs.
+        # Up to this width, a dense product is as fast as three Hadamard transforms. These transforms give nearly
+        # Gaussian projections only for many inputs.
         projection = SORF() if n_features > WIDEST_DENSE else Orthogonal()
         directions = projection.sample(StandardGaussianLaw(n_features), n_components, rng)
         return PointwiseRemainderRecord(directions, self, order)
@@ -214,7 +214,7 @@ class PointwiseRemainderRecord(ProjectedRecord):
         function = self.units.values if self.order else self.units.slopes
         norms = ops.row_norms(X)
         constant, linear, _ = _hermite_moments(ops, lambda x: function(ops, x), norms)
-        # Zero rows have zero projections, so that their linear coefficient does not matter.
+        # Zero rows have zero projections, so their linear coefficient does not matter.
         linear = linear * ops.reciprocal(norms)
         for columns, projected in self.projection.blocks(ops, X):
             values = function(ops, projected) - constant[:, None] - linear[:, None] * projected

@@ -1,1 +1,1 @@
-"""Feature maps that depend on the data: frequencies are drawn by leverage scores or weighted, or maps compressed."""
+"""Feature maps that depend on the data. They select or weight frequencies, or compress another map."""

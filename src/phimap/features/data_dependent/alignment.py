@@ -1,4 +1,7 @@
-"""Weights of frequencies that align a kernel with targets, within a chi-square ball around equal weights."""
+"""Weights of frequencies that align a kernel with the targets.
+
+The weights lie in a chi-square ball around equal weights.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,17 @@ def aligned_weights(energies: np.ndarray, radius: float) -> np.ndarray:
     """Maximiser (l,) of ``energies @ q`` over nonnegative weights q of sum 1 with ``l |q|^2 - 1 <= radius``.
 
     The constraint is the chi-square ball around 1 / l. The maximiser is ``(energies - tau)_+``, divided by its sum,
-    for the tau that puts the maximiser on the boundary of the ball. If the ball contains the weights that are equal on
-    the largest energies and 0 elsewhere, these weights are returned.
+    where tau puts it on the boundary of the ball. If the ball contains the weights that are equal at the largest
+    energies and 0 elsewhere, these weights are returned.
     """
     order, largest = energies.size, energies == energies.max()
     if order / largest.sum() - 1 <= radius:
         return largest / largest.sum()
     if radius == 0:
         return np.full(order, 1.0 / order)
-    # Scale the energies, because the bisection's tolerance is absolute.
+    # The energies are scaled, because the tolerance of the bisection is absolute.
     energies = energies / energies.max()
-    # If no weight is 0, the spread is ``variance / (mean - tau)^2``, so that tau has a closed form.
+    # If no weight is 0, the spread is ``variance / (mean - tau)^2``, and tau has a closed form.
     tau = energies.mean() - energies.std() / radius**0.5
     least = energies.min()
     if tau > least:

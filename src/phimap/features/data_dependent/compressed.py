@@ -21,15 +21,15 @@ from phimap.projections.dense import DenseRecord
 from phimap.random_map import MapRecord, RandomMap, evaluate
 from phimap.records import of_floats, of_indices, with_lengths
 
-# Number of features of the default inner map for each feature that is kept.
+# Ratio of the width of the default inner map to the number of features that are kept.
 _POOL = 4
-# Number of l x l matrices, for an inner map of width l, that are in memory while columns are chosen.
+# Number of l x l matrices in memory while columns are chosen, for an inner map of width l.
 _MATRICES = 4
 
 
 @dataclass(frozen=True)
 class SelectedRecord(MapRecord):
-    """A subset of the features of another map, each times a factor.
+    """A subset of the features of another map, each multiplied by a factor.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class SelectedRecord(MapRecord):
 
 
 def selected(inner: MapRecord, columns: np.ndarray, factors: np.ndarray) -> MapRecord:
-    """The map with some columns of `inner`; for Fourier maps with stored directions, other columns are not computed."""
+    """The map with some columns of `inner`. Fourier maps with stored directions do not compute the other columns."""
     if not isinstance(inner, FourierRecord) or type(inner.projection) is not DenseRecord:
         return SelectedRecord(inner, columns, factors)
     if inner.normalize_output:
@@ -94,7 +94,8 @@ class CompressedFeatures(FeatureMap):
 
     .. math:: \sum_{j \in S} w_j\, \phi_j(x) \phi_j(y) \approx \sum_j \phi_j(x) \phi_j(y), \qquad |S| = m
 
-    on the pairs of a subset of the rows. Features are chosen greedily, each to reduce the residual.
+    This holds approximately on the pairs of a subset of the rows. Features are chosen greedily: each choice reduces the
+    residual.
 
     Parameters
     ----------
@@ -125,18 +126,19 @@ class CompressedFeatures(FeatureMap):
 
     Notes
     -----
-    **Error.** In addition to the error of the inner map: after t Frank-Wolfe steps, the squared distance between the
-    two estimates, over all pairs of the subset, is at most ``4 sigma^2 / (1 + t)``, where sigma is the sum over
-    features of ``|phi_j|^2`` on the subset. Fitting the weights jointly does not increase it. The estimate is biased.
+    **Error.** The error of the inner map, and in addition the following. After t Frank-Wolfe steps, the squared
+    distance between the two estimates, over all pairs of the subset, is at most ``4 sigma^2 / (1 + t)``, where sigma is
+    the sum over features of ``|phi_j|^2`` on the subset. The joint fit of the weights does not increase this distance.
+    The estimate is biased.
 
-    **Cost.** ``fit``: fitting the inner map; ``2 n l^2`` flops for n rows and an inner map of width l; O(l) for each
+    **Cost.** ``fit``: the fit of the inner map; ``2 n l^2`` flops for n rows and an inner map of width l; O(l) for each
     of up to 4 m steps; nonnegative least squares of order m; memory for four matrices of order l. ``transform``: for
-    stored Fourier directions, one projection per kept feature. For other maps all features are computed and a subset
-    is kept, so that only the learner becomes cheaper.
+    stored Fourier directions, one projection per kept feature. For other maps, all features are computed and a subset
+    is kept, so only the learner becomes cheaper.
 
-    **Differs from the source in** the pairs of rows: all pairs of a subset of the rows are used, but the source
-    draws pairs (the inner product over all pairs is the squared inner product of two columns, so that pairs are never
-    formed); and in the weights, which are fitted jointly at the end.
+    **Differs from the source in** the pairs of rows and in the weights. The source draws pairs of rows; here all pairs
+    of a subset of the rows are used. The inner product over all pairs is the squared inner product of two columns, so
+    pairs are never formed. The weights are fitted jointly at the end.
 
     References
     ----------
@@ -233,7 +235,10 @@ class CompressedFeatures(FeatureMap):
 
 
 def _products(record: MapRecord, rows: np.ndarray, n_jobs: int | None) -> np.ndarray:
-    """Inner products (l, l) of the matrices ``s_j z_j z_j^T`` on the rows, for each feature column z_j and its sign."""
+    """Inner products (l, l) of the matrices ``s_j z_j z_j^T`` on the rows.
+
+    Z_j is a feature column, and s_j its sign.
+    """
     ops = host(np.float64)
     Z = ops.empty((len(rows), record.n_components))
     evaluate(record.bind(ops), ops, ops.floating(rows), Z, n_jobs)

@@ -1,7 +1,7 @@
-"""Greedy algorithms for sparse weights: the weighted sum of a few vectors approximates the sum of all vectors.
+"""Greedy algorithms for sparse weights: a weighted sum of a few vectors approximates the sum of all vectors.
 
 Nonzero vectors r_1, ..., r_l are given only by their inner products G (l, l). Both algorithms scale the vectors to
-equal length and use exact line search, so that the error never increases.
+equal length and use an exact line search, so the error never increases.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-# Maximum steps per vector to be kept: a step may choose a vector that was chosen before.
+# Maximum number of steps for each vector to be kept. Some steps choose a vector that was chosen before.
 _STEPS = 4
 
 
 def frank_wolfe(G: np.ndarray, size: int) -> np.ndarray:
     """Nonnegative weights (l,), at most `size` of them positive, by the Frank-Wolfe algorithm.
 
-    It minimises ``f = |sum_j w_j r_j - R|^2``, R the sum of all r_j, subject to ``sum_j w_j |r_j| = sigma``, sigma the
-    sum of the lengths. The vertices of this set are ``r_j sigma / |r_j|``; the start is the vertex with the largest
-    inner product with R. After t steps ``f <= D^2 / (1 + t)``, D the largest distance between vertices, at most
-    ``2 sigma``.
+    It minimises ``f = |sum_j w_j r_j - R|^2`` subject to ``sum_j w_j |r_j| = sigma``, where R is the sum of all r_j,
+    and sigma the sum of their lengths. The vertices of this set are ``r_j sigma / |r_j|``. The start is the vertex with
+    the largest inner product with R. After t steps, ``f <= D^2 / (1 + t)``, where D is the largest distance between two
+    vertices, at most ``2 sigma``.
     """
     lengths = np.sqrt(G.diagonal())
     sigma = lengths.sum()
@@ -56,9 +56,9 @@ def giga(G: np.ndarray, size: int) -> np.ndarray:
     """Nonnegative weights (l,), at most `size` of them positive, by greedy iterative geodesic ascent.
 
     A point y on the unit sphere moves toward the direction of R, the sum of all vectors r_j. Each step chooses the r_j
-    for which the great circle from y to r_j leaves y most nearly in the direction of R. Then y moves along this circle
-    to the position nearest to R. The length of the weighted sum is fitted at the end. The error is ``|R| sin(angle)``,
-    where the angle is the one that remains between y and R.
+    for which the great circle from y to r_j starts closest to the direction of R. Then y moves along this circle to the
+    position nearest to R. The length of the weighted sum is fitted at the end. The error is ``|R| sin(angle)``, where
+    the angle is that between y and R.
     """
     lengths = np.sqrt(G.diagonal())
     whole = float(np.sqrt(max(G.sum(), 0.0)))

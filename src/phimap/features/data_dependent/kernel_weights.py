@@ -8,7 +8,8 @@ from scipy.optimize import nnls
 
 from phimap.kernels import Kernel
 
-# Ridge added to the normal equations for stability, in units of (machine epsilon) x (order) x (mean diagonal).
+# Ridge added to the normal equations for stability, in units of the machine epsilon times the order times the mean
+# diagonal.
 _JITTER = 16
 # Ridge penalties to choose from, in units of the mean diagonal of the normal equations.
 _PENALTIES = 10.0 ** np.arange(-8, 1)
@@ -17,7 +18,7 @@ _FOLDS = 2
 
 
 def least_squares_weights(kernel: Kernel, rows: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    """Nonnegative weights (l,) that minimise ``|K - sum_j a_j C_j|_F``; C_j has the entries ``cos(<w_j, x - y>)``."""
+    """Nonnegative weights (l,) that minimise ``|K - sum_j a_j C_j|_F``, where C_j has entries ``cos(<w_j, x - y>)``."""
     return nonnegative_solution(*_normal_equations(kernel, rows, frequencies))
 
 
@@ -34,14 +35,14 @@ def shrunk_weights(kernel: Kernel, rows: np.ndarray, frequencies: np.ndarray, rn
                 weights = nonnegative_solution(gram, moments, penalty)
                 losses[i] += weights @ other_gram @ weights - 2 * weights @ other_moments
     gram, moments = _normal_equations(kernel, rows, frequencies)
-    # Normal equations are means over pairs, so that the penalty keeps its meaning with more rows.
+    # The normal equations are means over pairs, so the penalty has the same effect for any number of rows.
     return nonnegative_solution(gram, moments, float(_PENALTIES[int(np.argmin(losses))]))
 
 
 def _normal_equations(kernel: Kernel, rows: np.ndarray, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Inner products (l, l) of the C_j with each other and (l,) with K, as means over all pairs of rows.
 
-    Because C_j is ``c_j c_j^T + s_j s_j^T``, inner products of the C_j are sums of squared inner products of the
+    C_j equals ``c_j c_j^T + s_j s_j^T``. So the inner products of the C_j are sums of squared inner products of the
     columns c_j and s_j, and the C_j are never formed.
     """
     projected = rows @ frequencies.T

@@ -1,4 +1,7 @@
-"""Pools of frequencies from which the data select: drawing a pool, evaluating it on rows, and building a map."""
+"""Pools of frequencies from which the data select.
+
+The functions draw a pool, evaluate it on rows, and build a map from it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _MATRICES = 4
 
 
 def checked_kernel(kernel: StationaryKernel | None) -> StationaryKernel:
-    """`kernel`, checked to be stationary; None becomes the Gaussian kernel of length scale 1."""
+    """Return `kernel` after checking that it is stationary; None becomes the Gaussian kernel of length scale 1."""
     kernel = Gaussian() if kernel is None else kernel
     if not isinstance(kernel, StationaryKernel):
         raise TypeError(f"`kernel` must be a stationary kernel, got {kernel!r}. Use NystroemFeatures for others.")

@@ -10,6 +10,7 @@ import numpy as np
 
 from phimap._validation import check_choice, check_integer, check_real
 from phimap.features.data_dependent.alignment import aligned_weights
+from phimap.features.data_dependent.bounded import bounded_coefficients
 from phimap.features.data_dependent.kernel_weights import least_squares_weights, shrunk_weights
 from phimap.features.data_dependent.pool import checked_kernel, chosen_rows, draw_pool, spectral_record
 from phimap.features.data_dependent.scores import target_energies
@@ -19,13 +20,13 @@ from phimap.kernels import FiniteSpectrum, Kernel, StationaryKernel
 from phimap.ops import Array, single_threaded_blas
 from phimap.projections import Projection
 
-# Ridge penalties for "kitchen-sinks"; the leave-one-out error chooses among them.
+# Ridge penalties for "kitchen-sinks". The one with the least leave-one-out error is used.
 _PENALTIES = 10.0 ** np.arange(-4, 5)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The inputs from which a method computes weights of frequencies.
+    """The data from which a method computes the weights of frequencies.
 
     Attributes
     ----------
@@ -38,7 +39,7 @@ class Seen:
     n_kept : int
         Number of frequencies to keep.
     radius : float or None
-        Radius of the ball of ``"alignment"``; None is ``"auto"``.
+        Radius of ``"alignment"`` and ``"kitchen-sinks"``; None is ``"auto"``.
     rng : numpy.random.Generator
         Draws the cross-validation folds of ``"stein"``.
     """
@@ -74,8 +75,13 @@ def _kitchen_sinks(seen: Seen, frequencies: np.ndarray) -> np.ndarray:
     from sklearn.linear_model import RidgeCV
 
     projected = seen.rows @ frequencies.T
-    columns = np.hstack([np.cos(projected), np.sin(projected)]) / len(frequencies) ** 0.5
-    coefs = np.asarray(RidgeCV(_PENALTIES).fit(columns, seen.targets).coef_).reshape(-1, columns.shape[1])
+    columns = np.hstack([np.cos(projected), np.sin(projected)])
+    if seen.radius is None:
+        coefs = RidgeCV(_PENALTIES).fit(columns / len(frequencies) ** 0.5, seen.targets).coef_
+        coefs = np.asarray(coefs).reshape(-1, columns.shape[1])
+    else:
+        assert seen.targets is not None
+        coefs = bounded_coefficients(columns, seen.targets, seen.radius / len(frequencies)).T
     squares = np.square(coefs).sum(axis=0)
     return np.sqrt(squares.reshape(2, -1).sum(axis=0))
 
@@ -95,7 +101,7 @@ class WeightMethod:
     estimates : bool
         Whether the features estimate the given kernel. If so, targets are not used; if not, weights sum to 1.
     equal : bool
-        Whether weights only select frequencies, and all selected frequencies get equal weights.
+        Whether the weights only select frequencies, so that all selected frequencies get equal weights.
     """
 
     weigh: Callable[[Seen, np.ndarray], np.ndarray]
@@ -141,7 +147,8 @@ class ReweightedFeatures(TargetedFeatures):
         targets and 1 for the others.
     radius : float or "auto", default="auto"
         Radius of the ball of ``"alignment"``, at least 0: the bound on ``l |a|^2 - 1`` for the l weights of the pool.
-        ``"auto"`` is l / s - 1, at which equal weights on s of the l frequencies are on the boundary.
+        ``"auto"`` is l / s - 1, at which equal weights on s of the l frequencies are on the boundary. For
+        ``"kitchen-sinks"`` a number C bounds the coefficients of the fit by C / l, and ``"auto"`` is ridge regression.
     n_subset : int, default=2000
         Maximum number of rows, at least 2, from which weights are learned; less for a small byte budget.
     projection : str or Projection, default="auto"
@@ -162,19 +169,20 @@ class ReweightedFeatures(TargetedFeatures):
 
     Notes
     -----
-    **Error.** ``"least-squares"`` never has more error than equal weights on the rows it is fitted to; on other rows
-    this holds if s is small compared with the number of pairs of rows. Its estimate is biased. Energies from n rows
-    have noise of about ``1 / n``: if they hardly exceed this noise, the selection is random.
+    **Error.** On the rows of the fit, ``"least-squares"`` never has more error than equal weights. On other rows this
+    holds if s is small compared with the number of pairs of rows. Its estimate is biased. Energies from n rows have
+    noise of about ``1 / n``. If they hardly exceed this noise, the selection is random.
 
     **Cost.** `fit`, for l frequencies in the pool and t targets: ``4 n l (d + t)`` flops for energies;
     O(n^2 l) for ``"kitchen-sinks"``; for ``"least-squares"`` and ``"stein"`` ``6 n l^2`` flops and nonnegative least
     squares of order l, which takes a second for l = 1,000 and grows with l^3. ``transform``: as for stored directions
     of `FourierFeatures`.
 
-    **Differs from the source in** the pairs, where sources use phases or one column per frequency; in keeping the
-    largest weights, where Sinha and Duchi draw frequencies in proportion to the weights; and in ``"kitchen-sinks"``,
-    whose penalty is the squared norm where the source bounds the largest coefficient, and whose coefficients become
-    weights of a kernel. Targets are centred, each label is an indicator column, and energies are summed over columns.
+    **Differs from the source in** the following. Each frequency gives a pair, where sources use phases or one column
+    per frequency. The largest weights are kept, where Sinha and Duchi draw frequencies in proportion to the weights. In
+    ``"kitchen-sinks"`` the coefficients become weights of a kernel; those of the source are the predictor. The source
+    bounds the largest coefficient, as a number for `radius` does; ``"auto"`` penalises the squared norm. Targets are
+    centred, each label is an indicator column, and energies are summed over columns.
 
     References
     ----------
@@ -228,7 +236,7 @@ class ReweightedFeatures(TargetedFeatures):
         return self.method in METHODS and not METHODS[self.method].estimates
 
     def fit_rows(self) -> int:
-        """Number of rows that `fit` can use: `n_subset`, but at least the default of all maps."""
+        """Number of rows that `fit` can use: `n_subset`, or the default of all maps if that is more."""
         return max(super().fit_rows(), self.n_subset)
 
     def _draw_for(self, X: Array, targets: np.ndarray | None, streams: dict[str, np.random.Generator]) -> FourierRecord:
@@ -249,7 +257,7 @@ class ReweightedFeatures(TargetedFeatures):
             if method.estimates and size > 1:
                 weights = method.weigh(seen, frequencies)
         if not method.estimates:
-            # If all weights are 0 (constant targets), frequencies get equal weights.
+            # If all weights are 0, as for constant targets, the frequencies get equal weights.
             equal = method.equal or not weights.sum() > 0
             weights = np.full(n_kept, 1.0 / n_kept) if equal else weights / weights.sum()
         self.kernel_: Kernel = kernel if method.estimates else FiniteSpectrum(frequencies, weights)

@@ -7,54 +7,112 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from phimap.features.data_dependent.dictionaries import Items, path_following
 from phimap.features.data_dependent.pool import for_blocks
+from phimap.features.nystroem.landmarks import nystroem_factor
 from phimap.kernels import Kernel
 
+# Expected number of draws of an item of score 1 in a path of dictionaries.
+_OVERSAMPLING = 4.0
 # The automatic alpha makes the statistical dimension this share of min(width, number of rows).
 _DIMENSION_SHARE = 1 / 8
 
 
 def leverage_scores(
-    kernel: Kernel, rows: np.ndarray, frequencies: np.ndarray, alpha: float | None, n_components: int
+    K: np.ndarray, rows: np.ndarray, frequencies: np.ndarray, alpha: float | None, n_components: int
 ) -> tuple[np.ndarray, float]:
-    """Ridge leverage scores ``z^T (K + n alpha I)^{-1} z`` (l,) on rows (n, d), and alpha.
+    """Ridge leverage scores ``z^T (K + n alpha I)^{-1} z`` (l,) on rows (n, d) with kernel matrix K, and alpha.
 
     A score is the sum of this expression over two vectors z: the cosines and the sines of a frequency. If alpha is
     None, it is chosen by `dimension_alpha`.
     """
     n = len(rows)
-    values, vectors = np.linalg.eigh(kernel(rows))
+    values, vectors = np.linalg.eigh(K)
     values = np.maximum(values, 0.0)
-    alpha = dimension_alpha(values, n_components) if alpha is None else alpha
+    alpha = dimension_alpha(values, n, n_components) if alpha is None else alpha
     whitening = vectors / np.sqrt(values + n * alpha)
-
-    def scores(cosines: np.ndarray, sines: np.ndarray) -> np.ndarray:
-        return np.square(whitening.T @ cosines).sum(axis=0) + np.square(whitening.T @ sines).sum(axis=0)
-
-    return for_blocks(rows, frequencies, scores), alpha
+    return _squared_norms(whitening, rows, frequencies), alpha
 
 
-def dimension_alpha(values: np.ndarray, n_components: int) -> float:
-    """Alpha at which the statistical dimension ``sum v / (v + n alpha)`` of n eigenvalues v is min(width, n) / 8."""
-    n = values.size
-    wanted = max(1.0, min(n_components, n) * _DIMENSION_SHARE) if n > 1 else 0.5
+def nystroem_leverage_scores(
+    kernel: Kernel,
+    rows: np.ndarray,
+    frequencies: np.ndarray,
+    alpha: float | None,
+    n_components: int,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, float]:
+    """The scores of `leverage_scores` for a Nystroem approximation of K, whose landmarks follow a path of ridges.
+
+    With ``B B^T`` the approximation, B (n, r), the score is ``(|z|^2 - |L^{-1} B^T z|^2) / (n alpha)`` for
+    ``L L^T = B^T B + n alpha I``. As ``B B^T <= K``, scores are not underestimated.
+    """
+    n = len(rows)
+    items = Items(kernel.diag(rows)[:, None], lambda a, b: kernel(rows[a], rows[b]))
+    least = n * np.finfo(np.float64).eps * float(items.squares.max(initial=0.0))
+    ridge = least if alpha is None else n * alpha
+    # Beyond the wanted dimension, so that the landmarks also hold the smaller eigenvalues that alpha depends on.
+    wanted = 2 * _wanted_dimension(n, n_components) if alpha is None else np.inf
+    places = path_following(items, max(ridge, least), _OVERSAMPLING, rng, wanted).places
+    B = nystroem_factor(kernel, rows, places)
+    values, vectors = np.linalg.eigh(B.T @ B)
+    values = np.maximum(values, 0.0)
+    alpha = dimension_alpha(values, n, n_components) if alpha is None else alpha
+    explained = _squared_norms(B @ (vectors / np.sqrt(values + n * alpha)), rows, frequencies)
+    # The squared cosines and sines of a frequency sum to n.
+    return np.maximum(n - explained, 0.0) / (n * alpha), alpha
+
+
+def _squared_norms(factor: np.ndarray, rows: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
+    """``|factor^T z|^2`` (l,), summed over the cosines and the sines z (n,) of a frequency; `factor` is (n, r)."""
+
+    def norms(cosines: np.ndarray, sines: np.ndarray) -> np.ndarray:
+        return np.square(factor.T @ cosines).sum(axis=0) + np.square(factor.T @ sines).sum(axis=0)
+
+    return for_blocks(rows, frequencies, norms)
+
+
+def pool_matrix(rows: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
+    """The estimate (n, n) of the kernel matrix by all frequencies (l, d), each with weight 1 / l."""
+    K = np.zeros((len(rows), len(rows)))
+
+    def add(cosines: np.ndarray, sines: np.ndarray) -> np.ndarray:
+        np.add(K, (cosines @ cosines.T + sines @ sines.T) / len(frequencies), out=K)
+        return np.empty(0)
+
+    for_blocks(rows, frequencies, add)
+    return K
+
+
+def dimension_alpha(values: np.ndarray, n: int, n_components: int) -> float:
+    """Alpha at which the statistical dimension ``sum v / (v + n alpha)`` is min(width, n) / 8.
+
+    `values` are the eigenvalues of the kernel matrix of n rows. Eigenvalues of 0 may be left out.
+    """
+    wanted = _wanted_dimension(n, n_components)
     least = np.finfo(np.float64).eps * values.sum() / n
 
     def excess(exponent: float) -> float:
         return float((values / (values + n * np.exp(exponent))).sum()) - wanted
 
     low, high = np.log(least), np.log(2 * values.sum() / wanted)
-    # With few distinct rows K has too low a rank for this dimension: return the smallest alpha above rounding.
+    # If few rows are distinct, the rank of K is too low for this dimension. The smallest alpha above rounding is then
+    # returned.
     if excess(low) <= 0:
         return float(least)
     exponent: Any = brentq(excess, low, high)
     return float(np.exp(exponent))
 
 
+def _wanted_dimension(n: int, n_components: int) -> float:
+    """The statistical dimension that the automatic alpha gives to n rows and this width."""
+    return max(1.0, min(n_components, n) * _DIMENSION_SHARE) if n > 1 else 0.5
+
+
 def surrogate_scores(rows: np.ndarray, targets: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
     """``z^T (Y Y^T / n + I) z`` (l,), summed over cosines and sines z, on rows (n, d) with targets (n, t).
 
-    The source's constant factor ``1 / (n lambda)`` is omitted: only ratios of scores matter.
+    The constant factor ``1 / (n lambda)`` of the source is omitted, because only ratios of scores matter.
     """
     return len(rows) * (1.0 + target_energies(rows, targets, frequencies))
 
@@ -70,14 +128,14 @@ def target_energies(rows: np.ndarray, targets: np.ndarray, frequencies: np.ndarr
 
 
 def inclusion_probabilities(scores: np.ndarray, size: int) -> np.ndarray:
-    """Inclusion probabilities (l,) that sum to `size`, proportional to the scores except those capped at 1."""
+    """Inclusion probabilities (l,) of sum `size`, proportional to the scores except where they are capped at 1."""
     certain = np.zeros(scores.size, dtype=bool)
     probabilities = np.ones(scores.size)
     while True:
         open_scores = scores[~certain]
         left = size - certain.sum()
         if not open_scores.size or not open_scores.sum() > 0:
-            # All remaining scores are 0: give them equal probabilities.
+            # All remaining scores are 0, so their frequencies get equal probabilities.
             probabilities[~certain] = left / max(open_scores.size, 1)
             return probabilities
         probabilities[~certain] = left * open_scores / open_scores.sum()
@@ -90,9 +148,9 @@ def inclusion_probabilities(scores: np.ndarray, size: int) -> np.ndarray:
 def systematic_sample(probabilities: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     """`size` distinct indices, each included with its probability (l,), by systematic sampling.
 
-    Systematic sampling steps by 1 along the cumulative sums of the probabilities, from a random start. Indices are
-    sorted by probability first, ties at random: every sample then contains similar numbers of likely and unlikely
-    indices, and the sum of ``1 / probability`` over the sample hardly varies.
+    Systematic sampling steps by 1 along the cumulative sums of the probabilities, from a random start. Before, indices
+    are sorted by probability, with ties in random order. Every sample then contains similar numbers of likely and
+    unlikely indices, and the sum of ``1 / probability`` over the sample hardly varies.
     """
     order = rng.permutation(probabilities.size)
     order = order[np.argsort(-probabilities[order], kind="stable")]

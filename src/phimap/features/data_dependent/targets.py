@@ -1,4 +1,4 @@
-"""Base class of maps whose `fit` may use targets, and the conversion of targets to centred, scaled columns."""
+"""Base class of maps whose `fit` may use targets. Targets are converted to centred and scaled columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TargetedFeatures(FeatureMap):
 
     @abstractmethod
     def _draw_for(self, X: Array, targets: np.ndarray | None, streams: dict[str, np.random.Generator]) -> MapRecord:
-        """Check the parameters, then draw the record for rows `X` (n, d) and `targets` (n, t), None if not used."""
+        """Check the parameters, and draw the record for rows `X` (n, d) and `targets` (n, t) or None."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

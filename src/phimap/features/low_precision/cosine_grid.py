@@ -25,10 +25,10 @@ def cosine_grid(bits: int) -> tuple[float, float]:
 
     Notes
     -----
-    With q(c) the grid point nearest to c, ``q(cos t) = sum_k a_k cos(k t)`` over odd k. The gain is ``1 / a_1``. The
-    reach minimises the distortion ``sum_{k > 1} (a_k / a_1)^2``, the energy of the higher harmonics. For the cosine of
-    a uniform phase and 2, 4 and 8 bits, the distortion is at most 0.3 %, 3 % and 9 % more than that of the Lloyd-Max
-    quantiser, whose points are not evenly spaced. For 1 bit both quantisers are the same.
+    Let q(c) be the grid point nearest to c. Then ``q(cos t) = sum_k a_k cos(k t)`` over odd k. The gain is ``1 / a_1``.
+    The reach minimises the distortion ``sum_{k > 1} (a_k / a_1)^2``, the energy of the higher harmonics. Compared with
+    the Lloyd-Max quantiser, whose points are not evenly spaced, the distortion for a uniform phase and 2, 4 and 8 bits
+    is at most 0.3 %, 3 % and 9 % larger. For 1 bit both quantisers are the same.
 
     **Cost.** About forty evaluations of a sum over the points.
     """
@@ -38,7 +38,7 @@ def cosine_grid(bits: int) -> tuple[float, float]:
         return 2 * _mean_square(reach, bits) / first**2 - 1
 
     found: Any = minimize_scalar(excess, bounds=(0.5, 1.0), method="bounded")
-    # With one bit the reach does not matter, as the gain compensates it.
+    # With one bit the reach does not matter, because the gain compensates for it.
     reach = 0.5 if bits == 1 else float(found.x)
     return reach, float(1 / harmonics(reach, bits, 1)[0])
 
@@ -47,7 +47,8 @@ def harmonics(reach: float, bits: int, last: int) -> np.ndarray:
     """Amplitudes of the odd harmonics 1, 3, ..., `last` of a cosine rounded to the nearest points of the grid."""
     step, angles = _steps(reach, bits)
     k = np.arange(1, last + 1, 2)
-    # The rounded cosine is piecewise constant: integrating by parts turns its Fourier integral into a sum over jumps.
+    # The rounded cosine is piecewise constant. Integration by parts turns its Fourier integral into a sum over the
+    # jumps.
     return 2 * step / (np.pi * k) * np.sin(k[:, None] * angles).sum(axis=1)
 
 
@@ -58,6 +59,6 @@ def _mean_square(reach: float, bits: int) -> float:
 
 
 def _steps(reach: float, bits: int) -> tuple[float, np.ndarray]:
-    """Grid spacing, and the phases in (0, pi) where the nearest grid point changes, from the lowest point upwards."""
+    """Return the grid spacing, and the ascending phases in (0, pi) at which the nearest grid point changes."""
     step = 2 * reach / (2**bits - 1)
     return step, np.arccos(step * (np.arange(2**bits - 1) + 0.5) - reach)

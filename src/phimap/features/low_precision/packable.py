@@ -33,6 +33,9 @@ class PackableRecord(MapRecord):
     def code(self) -> tuple[tuple[float, ...], float, float]:
         """Weights of the bit planes, offset and scale, see `PackedArray`."""
 
+    def compact_features(self, ops: Ops, X: Array, n_jobs: int | None) -> PackedArray | None:
+        return pack_rows(self, ops, X, n_jobs) if self.packed else None
+
     @abstractmethod
     def pack(self, ops: Ops, X: Array, out: PackedArray) -> None:
         """Write the features of the rows of `X` (r, d) into `out` (r, m).
@@ -49,7 +52,7 @@ def pack_rows(record: PackableRecord, ops: Ops, X: Array, n_jobs: int | None = N
 
 
 class PackableFeatures(FeatureMap):
-    """Base class of maps whose features are returned as dense floats, as small integers, or packed."""
+    """Base class of maps whose features can be returned as dense floats, as small integers, or packed."""
 
     record_: PackableRecord
     packed: bool

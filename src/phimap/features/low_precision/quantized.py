@@ -34,11 +34,12 @@ class QuantizedRecord(PackableRecord):
     bits : int
         Bits per feature.
     dither : ndarray of uint64, shape (n_components,), or None
-        Keys of the columns for stochastic rounding, hashed with keys of the rows; None rounds to the nearest point.
+        Keys of the columns for stochastic rounding, which are hashed with the keys of the rows; None rounds to the
+        nearest point.
     packed : bool
         Whether learners should store the features packed.
     gain : float
-        Factor of the grid points.
+        Factor by which the grid points are multiplied.
     turn : ndarray of shape (2, n_pairs), or None
         Cosines and sines of the angles by which (cosine, sine) pairs are rotated before rounding.
     """
@@ -96,7 +97,7 @@ class QuantizedRecord(PackableRecord):
 class QuantizedFeatures(PackableFeatures):
     r"""Low-precision features: the features of a bounded map, rounded to 1, 2, 4 or 8 bits (LP-RFF, LM-RFF).
 
-    Every feature lies between two grid points and is rounded to one of them. The point is either drawn with the
+    Every feature lies between two grid points and is rounded to one of them. Either the point is drawn with the
     probabilities that preserve the mean, or it is the nearest point of a grid optimised for cosines.
 
     Parameters
@@ -131,10 +132,10 @@ class QuantizedFeatures(PackableFeatures):
 
     Notes
     -----
-    **Error.** With stochastic rounding, ``<q(x), q(y)>`` has the mean ``<phi(x), phi(y)>`` for different rows; each
-    feature gets an additional variance of up to ``peak^2 / (2^bits - 1)^2``. Equal rows are rounded alike, so that the
-    mean of ``<q(x), q(x)>`` is larger by the sum of these variances: this raises the diagonal of the Gram matrix and
-    acts as regularisation.
+    **Error.** With stochastic rounding, ``<q(x), q(y)>`` has the mean ``<phi(x), phi(y)>`` for different rows. Each
+    feature gets an additional variance of up to ``peak^2 / (2^bits - 1)^2``. Equal rows are rounded alike, so the mean
+    of ``<q(x), q(x)>`` is larger by the sum of these variances. This raises the diagonal of the Gram matrix and acts as
+    regularisation.
 
     With rounding to the nearest point, a feature of phase t is ``q(cos t) / a_1`` with
     ``q(cos t) = sum_k a_k cos(k t)`` over odd k. Rows that differ by D have phases that differ by w.D, so that over
@@ -142,19 +143,19 @@ class QuantizedFeatures(PackableFeatures):
 
     .. math:: \mathbb{E} \langle q(x), q(y) \rangle = \sum_{k \text{ odd}} (a_k / a_1)^2\, \kappa(k D)
 
-    for ``kernel_(x, y)`` = kappa(D): the kernel plus narrower copies of it, whose total weight is .234, .0437, .00247
-    and 9.9e-6 for 1, 2, 4 and 8 bits. Each (cosine, sine) pair is first rotated by a random angle, which makes its
-    phase uniform and preserves inner products.
+    for ``kernel_(x, y)`` = kappa(D). This is the kernel plus narrower copies of it, whose total weight is .234, .0437,
+    .00247 and 9.9e-6 for 1, 2, 4 and 8 bits. Each (cosine, sine) pair is first rotated by a random angle, which makes
+    its phase uniform and preserves inner products.
 
     **Cost.** The cost of the inner map, plus one hash and one rounding per feature. Packed, a row takes ``bits m / 8``
     bytes.
 
-    **Differs from the source in** the random numbers of stochastic rounding: they are a hash of the row's content, the
-    column and the seed, so that `transform` is deterministic. (A fixed dither per column would leave the kernel
-    estimate biased.) All columns use the same grid. For rounding to the nearest point the grid is evenly spaced, so
-    that features are integers times a scale: a Lloyd-Max grid would have 0.2 to 9 % less distortion. Values are
-    multiplied by ``1 / a_1``, which removes the bias for distant rows. Pairs are rotated, where the source uses one
-    cosine with a phase for each direction.
+    **Differs from the source in** the random numbers, the grid and the pairs. The random numbers of stochastic rounding
+    are a hash of the row's content, the column and the seed, so `transform` is deterministic. A fixed dither for each
+    column would leave the kernel estimate biased. All columns use the same grid. For rounding to the nearest point, the
+    grid is evenly spaced, so that features are integers times a scale; a Lloyd-Max grid would have 0.2 to 9 % less
+    distortion. Values are multiplied by ``1 / a_1``, which removes the bias for distant rows. Pairs are rotated, where
+    the source uses one cosine with a phase for each direction.
 
     References
     ----------
@@ -198,7 +199,7 @@ class QuantizedFeatures(PackableFeatures):
 
     @property
     def n_components(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Output width, equal to that of the inner map."""
+        """Output width, which equals the width of the inner map."""
         return FourierFeatures().n_components if self.feature_map is None else self.feature_map.n_components
 
     @n_components.setter

@@ -1,4 +1,4 @@
-"""Ternary random features: signs and zeros that replace any activation for high-dimensional data."""
+"""Ternary random features: signs and zeros, which can take the place of any activation on high-dimensional data."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from phimap.records import of_floats, of_number, one_of, with_lengths
 if TYPE_CHECKING:
     from phimap.theory import TernaryMixture
 
-# Weights of the bit planes and offset (see `PackedArray`) for each kind of features.
+# For each kind of features, the weights of the bit planes and the offset, see `PackedArray`.
 _CODES = {"signs": ((2.0,), -1.0), "steps": ((1.0,), 0.0), "ternary": (SIGNS, 0.0)}
 
 
 @dataclass(frozen=True)
 class TernaryRecord(PackableRecord, PointwiseRecord):
-    """A map to ``height / sqrt(m)`` times signs and zeros.
+    """A map whose features are ``height / sqrt(m)`` times -1, 0 or 1.
 
     Attributes
     ----------
@@ -82,15 +82,16 @@ class TernaryRecord(PackableRecord, PointwiseRecord):
 class TernaryFeatures(PackableFeatures):
     r"""Ternary random features: ``height / sqrt(m) * (1 if w.x > upper, -1 if w.x < lower, else 0)``, w sparse signs.
 
-    For high-dimensional data the kernel of features sigma(w.x) depends only on two moments of sigma, and not on the
-    distribution of w. Thresholds and height are chosen to match the moments of a target activation or kernel. Linear
-    models on these features then perform as on features of the target, using only additions and two bits per feature.
+    For high-dimensional data, the kernel of features sigma(w.x) depends only on two moments of sigma, and not on the
+    distribution of w. Thresholds and height are chosen so that these moments match those of a target activation or
+    kernel. Linear models on the ternary features then perform like models on features of the target. They need only
+    additions and two bits per feature.
 
     Parameters
     ----------
     target : Gaussian, ActivationKernel, str, callable or None, default=None
-        What the features replace: the Gaussian kernel (None has length scale 1), or an activation as in
-        `theory.gaussian_moments`.
+        The function or kernel that the features replace: the Gaussian kernel (None has length scale 1), or an
+        activation as in `theory.gaussian_moments`.
     n_components : int, default=1024
         Output width m.
     sparsity : float, default=0.9
@@ -106,8 +107,8 @@ class TernaryFeatures(PackableFeatures):
         functions of `theory.ternary_mixture`, whose mean kernel matches the target up to this degree. Their height,
         and therefore the variance, is larger, so that they suit large widths.
     center : bool or None, default=None
-        Whether the mean of the training rows is subtracted from all rows, which costs nothing. None centres if the
-        target is the Gaussian kernel, which does not depend on shifts.
+        Whether the mean of the training rows is subtracted from all rows, at no cost in `transform`. None centres if
+        the target is the Gaussian kernel, which does not depend on shifts.
     tau : float or None, default=None
         Variance of the projections for which the moments are matched; None is the mean squared norm of the training
         rows, after centring and in units of the length scale (1 if the mean is 0).
@@ -136,9 +137,9 @@ class TernaryFeatures(PackableFeatures):
     Notes
     -----
     **Error.** ``Z @ Z.T`` is an unbiased estimate of the mean product over sparse signs. This mean tends to ``kernel_``
-    if many coordinates contribute to each projection. After centring, and up to a multiple of the identity,
-    ``kernel_`` tends to the target's kernel as n and d grow together (Theorem 1); for few inputs its entries differ.
-    The match is best for rows of equal norm: normalise rows whose norms carry no information. The high degrees of
+    if many coordinates contribute to each projection. After centring, and up to a multiple of the identity, ``kernel_``
+    tends to the target's kernel as n and d grow together (Theorem 1); for few inputs its entries differ. The match is
+    best for rows of equal norm, so rows should be normalised if their norms carry no information. The high degrees of
     ``kernel_`` act as regularisation.
 
     **Cost.** ``transform``: ``(1 - eps) m d`` additions per row and two comparisons per feature. Packed, a row takes
@@ -215,7 +216,7 @@ class TernaryFeatures(PackableFeatures):
         else:
             tau = _mean_squared_norm(ops, X, mean, law) or 1.0
         mixture = self._mixture(target, tau)
-        # Functions are assigned such that any number of leading features has nearly the right shares.
+        # Functions are assigned to features such that any number of leading features has nearly the right shares.
         functions = mixture.assign(self.n_components)
         lower, upper, heights = np.array(mixture.functions).T
         projection = SparseSign(self.sparsity).sample(law, self.n_components, streams["directions"])
@@ -254,5 +255,5 @@ def _mean_squared_norm(ops: Ops, X: Array, mean: np.ndarray, law: SpectralLaw) -
     """Mean of ``|law.scale * (x - mean)|^2`` over the rows."""
     scale = np.broadcast_to(law.scale, mean.shape)
     norms = ops.to_host(ops.row_norms(ops.scale_columns(X, ops.constant(np.ascontiguousarray(scale)))))
-    # Subtract the squared norm of the mean at the end instead of centring the rows, which would make them dense.
+    # Centred rows would be dense, so the squared norm of the mean is subtracted at the end.
     return max(float(np.mean(norms.astype(np.float64) ** 2) - np.sum((scale * mean) ** 2)), 0.0)

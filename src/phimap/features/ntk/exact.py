@@ -1,4 +1,4 @@
-"""Neural tangent features with exact degrees, and a remainder estimated by sketches or by an activation."""
+"""Neural tangent features with exact degrees. Sketches or an activation estimate the remainder."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from phimap.projections import Projection
 from phimap.random_map import MapRecord
 
 REMAINDERS = ("auto", "sketch", "activation")
-# Number of rows on which errors are compared, and number of quantiles that represent the cosines.
+# Number of rows on which errors are compared, and number of quantiles that represent the distribution of the cosines.
 _TEST_ROWS, _QUANTILES = 128, 400
-# Largest input width at which activations are considered without data. For wider inputs sketches are as accurate, and
-# faster.
+# Largest input width at which activations are considered if there are no data. For wider inputs, sketches are as
+# accurate and faster.
 _WIDEST_UNKNOWN = 48
 
 
@@ -38,7 +38,7 @@ class ExactOptions:
     projection: str | Projection
 
     def apply_beside(self, layers: LayerOptions) -> bool:
-        """Whether to use exact degrees rather than the published layers.
+        """Return whether to use exact degrees rather than the published layers.
 
         True if exact degrees or ``remainder="activation"`` are set and no parameter of the layers is set.
         """
@@ -69,7 +69,7 @@ def draw_exact(
     layers: LayersPlan | None,
     streams: dict[str, np.random.Generator],
 ) -> MapRecord:
-    """Draw the map with exact degrees, or the published `layers` if they are given and have less predicted error."""
+    """Draw the map with exact degrees, or the published `layers` if these have a smaller predicted error."""
     d = X.shape[1]
     for degree in options.exact_degrees:
         check_integer("exact_degrees", degree, least=0)
@@ -112,7 +112,7 @@ def _error(kernel: NTK, rows: np.ndarray, record: MapRecord) -> float:
 
 
 def _uniform_cosines(n_features: int) -> np.ndarray:
-    """Quantiles of the cosines of pairs of rows that are uniform on the sphere."""
+    """Quantiles of the cosine of two independent rows that are uniform on the sphere."""
     if n_features == 1:
         return np.array([-1.0, 1.0])
     half = 0.5 * (n_features - 1)

@@ -111,7 +111,7 @@ class NTKGradientFeatures(FeatureMap):
     **Cost.** O(L w^2 + w d) flops per row, and as many features. Use `transform_batches` to process the features in
     batches.
 
-    **Differs from the source** not at all: the kernel is scaled as `phimap.kernels.NTK`, with ``K_L(1) = L + 1``.
+    **Differs from the source in** nothing: the kernel is scaled as in `phimap.kernels.NTK`, with ``K_L(1) = L + 1``.
 
     References
     ----------

@@ -11,11 +11,11 @@ from phimap.sketches import TensorSketch, TensorSRHT
 
 SKETCHES = {
     "tensorsrht": TensorSRHT,
-    # Convolving the count sketches of two vectors gives a count sketch of their tensor product.
+    # The convolution of the count sketches of two vectors is a count sketch of their tensor product.
     "countsketch": TensorSketch,
 }
 SAMPLINGS = ("gaussian", "leverage", "gibbs")
-# Least default width of hidden layers. Narrower hidden layers are not cheaper, and the norms of rows decay with the
+# Least default width of hidden layers. Narrower hidden layers are not cheaper. The norms of rows would shrink with the
 # depth, for some rows to 0.
 _LEAST_HIDDEN = 256
 
@@ -60,13 +60,13 @@ class LayerOptions:
             )
 
     def chosen(self) -> list[str]:
-        """Names of the parameters, except `gibbs_sweeps`, with non-default values: any of them selects the layers."""
+        """Names of the parameters other than `gibbs_sweeps` with non-default values. Any of them selects the layers."""
         names = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
         return [name for name in names if name != "gibbs_sweeps"]
 
     @property
     def relu_projection(self) -> str | Projection:
-        """The projection that draws directions of the rectified features; step features always use `projection`."""
+        """The projection that draws the directions of the rectified features. Step features always use `projection`."""
         return GibbsDirections(self.gibbs_sweeps) if self.sampling == "gibbs" else self.projection
 
     def widths(self, n_features: int, n_components: int, depth: int) -> list[LayerWidths]:

@@ -22,32 +22,33 @@ from phimap.random_map import MapRecord
 class NTKFeatures(FeatureMap):
     """Random features of the neural tangent kernel of a network with `depth` hidden layers.
 
-    For ReLU units the kernel is ``|x| |y| K_L(a)``, a the cosine of x and y, with ``Sigma_0 = K_0 = a``, ``Sigma_l =
-    kappa_1(Sigma_{l-1})`` and ``K_l = K_{l-1} kappa_0(Sigma_{l-1}) + kappa_1(Sigma_{l-1})``. By default the constant
-    and the linear term of K_L are represented exactly, by the norm and by x itself. Only the remainder is random: it
-    is estimated by one tree of sketches of the higher powers, or by a layer ``f(<w, x> / |x|)`` with random directions
-    w, called the activation.
+    For ReLU units the kernel is ``|x| |y| K_L(a)``, where a is the cosine of x and y. It follows from ``Sigma_0 = K_0 =
+    a``, ``Sigma_l = kappa_1(Sigma_{l-1})`` and ``K_l = K_{l-1} kappa_0(Sigma_{l-1}) + kappa_1(Sigma_{l-1})``. By
+    default, the constant and the linear term of K_L are represented exactly, by the norm and by x itself. Only the
+    remainder is random. It is estimated either by one tree of sketches of the higher powers, or by a layer ``f(<w, x> /
+    |x|)`` with random directions w, which is called the activation.
 
     With ``exact_degrees=()`` the published layers follow the recursion instead. They start with ``phi_0 = psi_0 =
     x / |x|``. In layer l, rectified random projections of phi_{l-1} give phi_l, step functions of random projections
     of phi_{l-1} estimate kappa_0, and ``psi_l = phi_l (+) Q(step features (x) psi_{l-1})`` for a sketch Q of tensor
-    products. The output is ``|x| psi_L``.
+    products. The output is ``|x| psi_L``. For other activations sigma the layers start with x itself; sigma takes the
+    place of the rectifier, and its derivative that of the step function.
 
     Parameters
     ----------
     depth : int, default=1
         Number L of hidden layers, at least 1.
     n_components : int, default=1024
-        Output width m. For the published layers m = m1 + ms, the rectified features and the sketched products of the
-        last layer; for m = 1 the sum of one feature of each kind, with random signs.
+        Output width m. For the published layers, m = m1 + ms: the rectified features and the sketched products of the
+        last layer. For m = 1, it is the sum of one feature of each kind, with random signs.
     activation : str or callable, default="relu"
         Activation of the network: ``"abs"``, ``"cos"``, ``"erf"``, ``"gelu"``, ``"leaky-relu"``, ``"relu"``, ``"sin"``,
-        ``"softplus"``, `LeakyReLU` or a function of arrays (which cannot be saved to a model file). The published
-        layers support only the ReLU. See Notes for activations whose kernel depends on the norms.
+        ``"softplus"``, `LeakyReLU` or a function of arrays (which cannot be saved to a model file). See Notes for
+        activations whose kernel depends on the norms.
     exact_degrees : tuple of int, default=(0, 1)
-        Degrees of K_L's power series to represent exactly, see `DotProductFeatures`. ``()`` selects the published
-        layers. The layers are also used if any of the parameters from `sketch` to `projection` is set, or if the width
-        is too small for the series, see Notes.
+        Degrees of K_L's power series that are represented exactly, see `DotProductFeatures`. ``()`` selects the
+        published layers. They are also used if any of the parameters from `sketch` to `projection` is set, or if the
+        width is too small for the series, see Notes.
     adaptive : bool, default=True
         Use moments of the data in `fit`: the polynomial is fitted to the cosines in the data, and its terms are split
         and chosen as in `DotProductFeatures`. If False, the map depends only on the number of inputs; the remainder is
@@ -67,7 +68,8 @@ class NTKFeatures(FeatureMap):
     relu_components : int or None, default=None
         Width m1 of the rectified features of the last layer; None is half of `n_components`. With m1 = m there are no
         products, and the map estimates the NNGP kernel. For ``sketch="none"`` it is the width of the rectified features
-        of all layers except the last, whose width is what the products leave of m; None is then m0.
+        of all layers except the last, and None is m0. The last layer then has as many rectified features as the
+        products leave of m.
     hidden_components : int or None, default=None
         Widths m1 and ms of every layer except the last; None is `n_components`, at least 256. Not used for
         ``sketch="none"``.
@@ -89,18 +91,18 @@ class NTKFeatures(FeatureMap):
     kernel_ : NTK or NNGP
         The exact kernel that ``Z @ Z.T`` estimates.
     record_ : SeriesRecord or NTKRecord
-        The exact terms and those of the remainder, or the layers.
+        The exact terms and the terms of the remainder, or the layers.
     n_features_in_ : int
 
     Notes
     -----
     **Error with the activation.** On the sphere in d dimensions ``K_L = sum_k b_k P_k`` with Gegenbauer polynomials P_k
-    and ``b_k >= 0``. The exact powers get the largest coefficients for which no b_k becomes negative. The function
-    ``f = sum_k (-1)^floor(k / 2) sqrt(b_k) p_k`` of the remaining b_k, with p_k orthonormal for the distribution of
-    ``<w, x> / |x|``, has the remainder r as its kernel. The mean of the estimate is K_L up to two approximations:
-    degrees above 256 (above 16 for more than 64 inputs) are dropped, which matters only for nearly parallel rows, and f
-    is interpolated in a table of 4,097 values. The variance is that of one layer,
-    ``(E[f(w.x)^2 f(w.y)^2] - r(a)^2) / m``, for independent directions, and less for designed ones.
+    and ``b_k >= 0``. The exact powers get the largest coefficients for which no b_k becomes negative. The function ``f
+    = sum_k (-1)^floor(k / 2) sqrt(b_k) p_k`` of the remaining b_k, with p_k orthonormal for the distribution of ``<w,
+    x> / |x|``, has the remainder r as its kernel. The mean of the estimate is K_L up to two approximations. Degrees
+    above 256 (above 16 for more than 64 inputs) are dropped, which matters only for nearly parallel rows. The function
+    f is interpolated in a table of 4,097 values. The variance is that of one layer, ``(E[f(w.x)^2 f(w.y)^2] - r(a)^2) /
+    m``, for independent directions, and less for designed ones.
 
     **Error with sketches.** The mean of the estimate is a polynomial with nonnegative coefficients, fitted to K_L. Its
     degree is the power of two, up to 64, with the least predicted error of fit and sketches together. Measurements are
@@ -113,14 +115,17 @@ class NTKFeatures(FeatureMap):
     of 1e-4 relative to the kernel, over the norms of the sample and a tenth beyond. Rows outside this interval use
     the functions at the nearest norm inside it. With ``adaptive=False`` norms are assumed to be at most
     ``4 sqrt(d)``. For rows of large norm the kernels of erf, sin and cos are almost diagonal, and the relative error is
-    about ``sqrt(n / m)`` for n rows: scale the data to norms of a few units.
+    about ``sqrt(n / m)`` for n rows: scale the data to norms of a few units. A part of the diagonal is then left out
+    if its estimate would add more error to pairs of rows than it removes. No map that is independent of the rows can
+    do much better, see the bound on the guide's page on neural tangent kernels.
 
-    **Choice of the layers.** For ReLU units, the layers are used if the predicted error of the series exceeds
-    ``1.4 L^0.6 / sqrt(m)``, relative to the larger of 1 and the kernel's root mean square. This threshold is the
-    smallest error of the layers that was measured. It is exceeded only with very few components.
+    **Choice of the layers.** For ReLU units, the layers are used if the predicted error of the series exceeds ``1.4
+    L^0.6 / sqrt(m)``, relative to the larger of 1 and the kernel's root mean square. This threshold is the smallest
+    error of the layers that was measured. The error of the series exceeds it only with very few components.
 
     **Error of the layers.** The relative error falls like ``1 / sqrt(m)``. Depth 1 is unbiased; deeper maps have a
-    bias of order ``1 / m1``, since the cosines of a layer are themselves estimated. [Z21] Theorem 2: relative error
+    bias of order ``1 / m1``, since the cosines of a layer are themselves estimated. The derivative of a callable is a
+    central difference. [Z21] Theorem 2: relative error
     eps with
     ``m0 = O(L^2 / eps^2 log(L / delta))``, ``m1 = O(L^6 / eps^4 log(L / delta))``,
     ``ms = O(L^2 / eps^2 log^3(L / (eps delta)))``.
@@ -132,6 +137,7 @@ class NTKFeatures(FeatureMap):
     take O(L m log m) per row.
 
     **Differs from the source in** the exact degrees and the estimate of the remainder. For ``exact_degrees=()``: in the
+    other activations, for which the source has the kernel (Equations 18 to 20) and no layers; in the
     projection (the published independent directions are ``projection="gaussian"``); in the width of the hidden layers
     (the published width is ``hidden_components=n_components // 2``); and, for ``"countsketch"``, in dividing rows by
     their norms first, as [Z21] does.
@@ -190,16 +196,12 @@ class NTKFeatures(FeatureMap):
 
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> MapRecord:
         depth = check_integer("depth", self.depth, least=1)
-        layers = LayersPlan(X.shape[1], self.n_components, depth, self._layer_options())
         exact = ExactOptions(self.remainder, tuple(self.exact_degrees), self.adaptive, self.projection)
         kernel = NTK(depth, self.activation)
         kernel._check_parameters(X.shape[1])
+        activation = "relu" if kernel.is_rectified else self.activation
+        layers = LayersPlan(X.shape[1], self.n_components, depth, self._layer_options(), activation)
         if not exact.apply_beside(layers.options):
-            if not kernel.is_rectified:
-                raise ValueError(
-                    f"`activation` must be 'relu' for the published layers, got {self.activation!r}. Leave "
-                    "`exact_degrees` and the parameters from `sketch` to `projection` at their defaults."
-                )
             record = layers.draw(streams)
             self.kernel_: Kernel = layers.kernel
             return record

@@ -40,8 +40,8 @@ class NTKSketch(FeatureMap):
         Activation of the network, see `NTKFeatures`. If the kernel depends on the norms, so do the coefficients of the
         polynomial, as explained there. The layered form supports ReLU, leaky ReLU and abs.
     degree : int, default=8
-        Degree of the polynomial. In the layered form, at least 2: the polynomial of kappa_1 has the largest even degree
-        up to `degree`, that of kappa_0 the largest odd one.
+        Degree of the polynomial. In the layered form it is at least 2: the polynomial of kappa_1 has the largest even
+        degree up to `degree`, and that of kappa_0 the largest odd degree.
     method : {"direct", "layered"}, default="direct"
         One polynomial for K_L, or Algorithm 1 of the source, which has more error and takes longer.
     exact_degrees : tuple of int, default=(0, 1)
@@ -58,12 +58,12 @@ class NTKSketch(FeatureMap):
         Widths m and n1 of the sketch of each power in kappa_1 and in kappa_0 of the layered form; None is half of the
         output width.
     normalize : bool, default=True
-        Divide every phi_l of the layered form by its norm, whose mean is 1. False is as published: in narrow and deep
-        maps powers of norms above 1 then grow without bound.
+        Whether every phi_l of the layered form is divided by its norm, whose mean is 1. False is the published form: in
+        narrow and deep maps, powers of norms above 1 then grow without bound.
     epsilon, delta : float or None, default=None
-        For the layered form, both or neither: relative error and failure probability for a pair of points. They
-        determine the output width, all widths inside and both degrees by the orders of the source's Theorem 1, with all
-        constants set to 1. `n_components` and `degree` are then ignored; other widths, if given, are used.
+        For the layered form, both or neither: the relative error, and the probability of failure for a pair of points.
+        They determine the output width, all inner widths and both degrees by the orders of the source's Theorem 1, with
+        all constants set to 1. `n_components` and `degree` are then ignored; other widths, if given, are used.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
         Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
@@ -89,10 +89,10 @@ class NTKSketch(FeatureMap):
     are stored. The orders of Theorem 1 grow fast: for L = 2, epsilon = 0.5 and delta = 0.1 one inner width is half a
     million. Rows wider than 8 r are hashed by OSNAP, in O(nnz); narrower rows are transformed in O(r log r).
 
-    **Differs from the source in** (direct) the fit to the data's cosines, the exact terms and the split, and in one
-    output width for each power instead of a final projection; (layered) the norms, see `normalize`; the differences of
-    `PolySketch`; SRHT without replacement, which also replaces OSNAP for rows of up to 8 r features; and in omitting
-    powers with coefficient zero.
+    **Differs from the source in** the following. The direct form fits the data's cosines, has exact terms and the
+    split, and gives each power its own output width instead of a final projection. The layered form differs in the
+    norms, see `normalize`; in the differences of `PolySketch`; in SRHT without replacement, which also takes the place
+    of OSNAP for rows of up to 8 r features; and in omitting powers with coefficient zero.
 
     References
     ----------

@@ -1,4 +1,7 @@
-"""The layered sketch of neural tangent kernels: Taylor polynomials of kappa_1 and kappa_0, sketched at every layer."""
+"""The layered sketch of neural tangent kernels.
+
+Taylor polynomials of kappa_1 and kappa_0 are sketched at every layer.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from phimap.sketches.polysketch import PolySketchRecord
 from phimap.sketches.srht import SRHTRecord, TensorSRHTRecord
 from phimap.sketches.tree import sketched
 
-# Inputs more than this many times as wide as the first sketch are hashed in O(nnz) time, as in PolySketch.
+# Inputs that are more than this many times as wide as the first sketch are hashed in O(nnz) time, as in PolySketch.
 _WIDE = 8
 
 
@@ -47,7 +50,7 @@ def _binomials(i: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class PolynomialRecord(MapRecord):
-    """Features of a polynomial of the inner product: ``T`` of the direct sum of ``sqrt(c_j) Q(x^j (x) e1^(p - j))``.
+    """Features of a polynomial of the inner product: sketch T of the direct sum of ``sqrt(c_j) Q(x^j (x) e1^(p - j))``.
 
     Attributes
     ----------
@@ -133,7 +136,7 @@ class SketchedLayer(Record):
 
 @dataclass(frozen=True)
 class NTKSketchRecord(MapRecord):
-    """The layered sketch, applied to rows divided by their norms; symbols are those of the source.
+    """The layered sketch, applied to rows divided by their norms, with the symbols of the source.
 
     Attributes
     ----------
@@ -178,8 +181,8 @@ class NTKSketchRecord(MapRecord):
         entrance_rng, tangent_rng, layers_rng, projection_rng = rng.spawn(4)
         entrance = (OSNAP if n_features > _WIDE * sizes.phi else SRHT)(sizes.phi).sample(n_features, entrance_rng)
         tangent = SRHT(sizes.psi).sample(sizes.phi, tangent_rng)
-        # The activation combines a ReLU and a linear unit. Both duals are sums of a multiple of the ReLU's series and a
-        # linear (or constant) term, and their coefficients are nonnegative.
+        # The activation is a combination of a ReLU and a linear unit. Both duals are sums of a multiple of the ReLU's
+        # series and a linear (or constant) term, with nonnegative coefficients.
         relu_coefficients = 2.0 * units.fold * relu_series(sizes.relu_degree)
         step_coefficients = 2.0 * units.fold * step_series(sizes.step_degree)
         relu_coefficients[1] += 1.0 - 2.0 * units.fold
@@ -213,7 +216,7 @@ class NTKSketchRecord(MapRecord):
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         norms = ops.row_norms(X)
-        # The first sketch is linear, so that norms are divided out after it and sparse rows need not be copied.
+        # The first sketch is linear. So norms are divided out after it, and sparse rows need not be copied.
         phi = sketched(self.entrance, ops, X)
         ops.scale_rows_in_place(phi, ops.reciprocal(ops.row_norms(phi) if self.normalized else norms))
         psi = sketched(self.tangent, ops, phi)

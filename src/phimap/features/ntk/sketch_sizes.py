@@ -10,7 +10,7 @@ from phimap._validation import check_integer, check_real
 
 @dataclass(frozen=True)
 class LayeredSizes:
-    """Widths inside a layered sketch, and degrees of its polynomials; symbols are those of the source.
+    """Widths inside a layered sketch, and degrees of its polynomials, with the symbols of the source.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class LayeredOptions:
     delta: float | None
 
     def bound(self, n_pixels: int = 1) -> LayeredSizes | None:
-        """The sizes that follow from `epsilon` and `delta`; None if they are not given."""
+        """The sizes that `epsilon` and `delta` imply; None if these are not given."""
         if self.epsilon is None or self.delta is None:
             return None
         depth = check_integer("depth", self.depth, least=1)
@@ -75,7 +75,10 @@ class LayeredOptions:
         return LayeredSizes.of_bound(depth, self.epsilon, self.delta, n_pixels)
 
     def sizes(self, n_pixels: int = 1) -> LayeredSizes:
-        """Sizes from the bound, or else from `n_components` and `degree`; widths given as parameters replace them."""
+        """Sizes from the bound if it is given, else from `n_components` and `degree`.
+
+        Widths given as parameters replace them.
+        """
         sizes = self.bound(n_pixels)
         if sizes is None:
             degree = check_integer("degree", self.degree, least=2)

@@ -1,4 +1,7 @@
-"""Explicit tensor-product features of the neural tangent kernel: the published construction without its sketch."""
+"""Explicit tensor-product features of the neural tangent kernel.
+
+This is the published construction without its sketch.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +53,11 @@ class NTKTensorFeatures(FeatureMap):
     **Error.** Unbiased at depth 1; deeper maps have a bias O(1 / w). The error falls like ``1 / sqrt(w)``, that is
     like ``m^(-1 / (2 L))`` in the output width m.
 
-    **Cost.** One multiplication for each output; their number grows exponentially with the depth. `fit` raises
+    **Cost.** One multiplication for each output. The number of outputs grows exponentially with the depth. `fit` raises
     MemoryError if the features of one row exceed the byte budget. `NTKFeatures` sketches the products to any width.
 
-    **Differs from the source in** the input, which is normalised first and multiplied by its norm at the end, and in
-    the projection; the published independent directions are ``projection="gaussian"``.
+    **Differs from the source in** the input and the projection. The input is normalised first, and the features are
+    multiplied by its norm at the end. The published independent directions are ``projection="gaussian"``.
 
     References
     ----------

@@ -1,1 +1,1 @@
-"""Nystroem features, based on landmarks: selected rows of the data."""
+"""Nystroem features, which are based on landmarks: selected rows of the data."""

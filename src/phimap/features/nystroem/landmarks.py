@@ -10,14 +10,14 @@ from phimap.config import stated_budget
 from phimap.kernels import Kernel
 from phimap.ops import single_threaded_blas
 
-# Number of pivots proposed at a time, so that kernel values are computed in blocks.
+# Number of pivots that are proposed at a time, so that kernel values are computed in blocks.
 _BLOCK = 64
 # Maximum number of candidate rows in a search for landmarks; more candidates hardly change the result.
 _MOST_ROWS = 20_000
 
 
 def most_candidates(n_landmarks: int) -> int:
-    """Number of candidate rows: at least `n_landmarks`, else limited to 20,000 rows and a quarter of the byte budget.
+    """Number of candidate rows: at least `n_landmarks`, else at most 20,000 and as a quarter of the budget allows.
 
     The quarter of the budget is for the kernel values of all candidates with all landmarks.
     """
@@ -27,7 +27,9 @@ def most_candidates(n_landmarks: int) -> int:
 def leverage(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:
     """Indices of distinct rows, drawn in proportion to ridge leverage scores estimated with uniform pilot landmarks.
 
-    With Z the Nystroem features of the pilot landmarks, the score of a row is ``z^T (Z^T Z + lam I)^{-1} z + (k(x, x)
+    Let Z be the Nystroem features of the pilot landmarks. The score of a row is ``z^T (Z^T Z + lam I)^{-1} z + (k(x, x)
+    - |z|^2) / lam``, an upper bound of the exact score (Musco and Musco 2017, Lemma 4). The ridge lam is the trace
+    minus the m / 2 largest eigenvalues, divided by m / 2.
     - |z|^2) / lam``, an upper bound of the exact score (Musco and Musco 2017, Lemma 4). The ridge lam is the trace
     minus the m / 2 largest eigenvalues, divided by m / 2.
     """
@@ -36,13 +38,14 @@ def leverage(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.random.
         return np.arange(n)
     diagonal = kernel.diag(rows)
     with single_threaded_blas():
-        Z = _partial_cholesky(kernel, rows, rng.permutation(n)[:n_landmarks])
+        Z = nystroem_factor(kernel, rows, rng.permutation(n)[:n_landmarks])
         values, vectors = np.linalg.eigh(Z.T @ Z)
         tail = max(diagonal.sum() - values[-max(1, n_landmarks // 2) :].sum(), 0.0)
         lam = max(2 * tail / n_landmarks, n * np.finfo(np.float64).eps * diagonal.max())
         scores = np.square((Z @ vectors) / np.sqrt(np.maximum(values, 0) + lam)).sum(axis=1)
     scores += np.maximum(diagonal - np.square(Z).sum(axis=1), 0) / lam
-    # Sorted exponential variables with rates `scores` are draws without replacement; rows of score 0 come last.
+    # Exponential random variables with the rates `scores`, in sorted order, give draws without replacement. Rows of
+    # score 0 come last.
     with np.errstate(divide="ignore"):
         clocks = rng.exponential(size=n) / np.minimum(scores, 1.0)
     return np.argsort(clocks)[:n_landmarks]
@@ -51,8 +54,8 @@ def leverage(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.random.
 def rpcholesky(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:
     """Indices of the pivots of a Cholesky factorisation, each drawn in proportion to the residual diagonal.
 
-    Pivots are proposed in blocks, from the residual diagonal at the start of the block, and accepted with probabilities
-    that give the distribution of sequential draws (Epperly, Tropp, Webber 2024, Algorithm 2.1).
+    Pivots are proposed in blocks, in proportion to the residual diagonal at the start of the block. They are accepted
+    with probabilities that give the distribution of sequential draws (Epperly, Tropp, Webber 2024, Algorithm 2.1).
     """
     n = rows.shape[0]
     diagonal = kernel.diag(rows).astype(np.float64)
@@ -78,7 +81,10 @@ def rpcholesky(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.rando
 
 
 def _accept(complement: np.ndarray, before: np.ndarray, chance: np.ndarray, floor: float) -> np.ndarray:
-    """Positions of the accepted pivots; `complement` (b, b), the Schur complement of the proposals, is overwritten."""
+    """Return positions of the accepted pivots.
+
+    The Schur complement of the proposals, `complement` (b, b), is overwritten.
+    """
     accepted = []
     for i in range(before.size):
         if complement[i, i] > floor and chance[i] * before[i] < complement[i, i]:
@@ -88,10 +94,10 @@ def _accept(complement: np.ndarray, before: np.ndarray, chance: np.ndarray, floo
     return np.array(accepted, dtype=np.intp)
 
 
-def _partial_cholesky(kernel: Kernel, rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+def nystroem_factor(kernel: Kernel, rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """Nystroem features (n, r) of all rows with the landmarks ``rows[chosen]``, r the rank of their kernel matrix."""
     K = kernel(rows[chosen])
-    # Eigenvalues below the rounding error of the kernel matrix, which may be singular, are dropped.
+    # The kernel matrix may be singular, so eigenvalues below its rounding error are dropped.
     ridge = chosen.size * np.finfo(np.float64).eps * K.diagonal().max(initial=0.0)
     values, vectors = np.linalg.eigh(K)
     kept = values > ridge

@@ -1,10 +1,10 @@
-"""Nystroem features: kernel values with landmarks, whitened."""
+"""Nystroem features: whitened kernel values with landmarks."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,15 +36,16 @@ class NystroemRecord(MapRecord):
         The kernel.
     landmarks : ndarray of shape (rank, n_features)
         Landmarks in pivot order.
-    whitening : ndarray of shape (rank, rank)
-        Inverse transpose of the lower Cholesky factor, an upper triangular matrix.
+    whitening : ndarray of shape (rank, rank) or None
+        Inverse transpose of the lower Cholesky factor, an upper triangular matrix. None in a learner's model file,
+        which stores coefficients of kernel values: the record then gives linear outputs but no features.
     n_components : int
         Output width; columns beyond the rank are zero.
     """
 
     kernel: Kernel
     landmarks: np.ndarray = field(metadata=of_floats("?r", "d"))
-    whitening: np.ndarray = field(metadata=of_floats("?r", "?r"))
+    whitening: np.ndarray | None = field(metadata=of_floats("?r", "?r"))
     n_components: int = field(metadata=of_number(length="m"))
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
@@ -56,27 +57,66 @@ class NystroemRecord(MapRecord):
 
     @property
     def n_flops(self) -> int | None:
-        return 2 * self.landmarks.size + self.whitening.size
+        return 2 * self.landmarks.size + self.landmarks.shape[0] ** 2
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        if self.whitening is None:
+            raise ValueError(
+                "features of landmarks need their whitening, which the model file leaves out because no prediction "
+                "needs it. Save the model with save(model, path, statistics=True)."
+            )
         rank = self.landmarks.shape[0]
         similarities = kernel_matrix(ops, self.kernel, X, self.landmarks)
         ops.copy(ops.matmul_upper(similarities, self.whitening), out, first)
         ops.zero(out, first + rank, first + self.n_components)
 
-    def linear_outputs(self, ops: Ops, X: Array, coefs: np.ndarray) -> Array:
+    def unwhitened(self, coefs: np.ndarray) -> tuple[MapRecord, np.ndarray]:
         # Whitening the coefficients once is cheaper than whitening the features of every row.
-        weights = ops.matmul(self.whitening, ops.constant(coefs[: self.landmarks.shape[0]]))
-        return ops.matmul(kernel_matrix(ops, self.kernel, X, self.landmarks), weights)
+        return SimilarityRecord(self.kernel, self.landmarks), self._weights(coefs)
+
+    def for_outputs(self, coefs: np.ndarray) -> tuple[NystroemRecord, np.ndarray]:
+        weights = self._weights(coefs)
+        padding = np.zeros((self.n_components - len(weights), weights.shape[1]), weights.dtype)
+        return replace(self, whitening=None), np.concatenate([weights, padding])
+
+    def _weights(self, coefs: np.ndarray) -> np.ndarray:
+        """Return coefficients (rank, t) of the kernel values, given coefficients (n_components, t) of the features."""
+        coefs = coefs[: self.landmarks.shape[0]]
+        return coefs if self.whitening is None else self.whitening @ coefs
 
     def output_gradients(self, X: np.ndarray, coefs: np.ndarray) -> np.ndarray | None:
         if not isinstance(self.kernel, StationaryKernel):
             return None
-        return self.kernel.gradients(X, self.landmarks, self.whitening @ coefs[: self.landmarks.shape[0]])
+        return self.kernel.gradients(X, self.landmarks, self._weights(coefs))
 
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
-        # Because the whitening is triangular, the first columns are the features of the first landmarks alone.
+        # The whitening is triangular, so the first columns are the features of the first landmarks alone.
         return np.arange(n_components), 1.0
+
+
+@dataclass(frozen=True)
+class SimilarityRecord(MapRecord):
+    """Kernel values with landmarks, as features.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    landmarks : ndarray of shape (n_components, n_features)
+    """
+
+    kernel: Kernel
+    landmarks: np.ndarray = field(metadata=of_floats("?m", "d"))
+
+    @property
+    def n_features(self) -> int:
+        return self.landmarks.shape[1]
+
+    @property
+    def n_components(self) -> int:
+        return self.landmarks.shape[0]
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        ops.copy(kernel_matrix(ops, self.kernel, X, self.landmarks), out, first)
 
 
 class NystroemFeatures(FeatureMap):
@@ -114,10 +154,10 @@ class NystroemFeatures(FeatureMap):
 
     **Cost.** ``fit``: O(m^3). ``transform``: m kernel values and m^2 flops per row.
 
-    **Differs from the source in** the whitening by a pivoted Cholesky factor instead of the symmetric inverse root: the
-    features are rotated, the kernel estimate is the same. Pivoting orders the landmarks by their contribution and
-    stops at the numerical rank (further columns are zero); the first columns are the features of the first landmarks
-    alone. For tensors the kernel is evaluated on the host.
+    **Differs from the source in** the whitening, which uses a pivoted Cholesky factor instead of the symmetric inverse
+    root. The features are rotated, and the kernel estimate is the same. Pivoting orders the landmarks by their
+    contribution and stops at the numerical rank, beyond which columns are zero. The first columns are the features of
+    the first landmarks alone. For tensors the kernel is evaluated on the host.
 
     References
     ----------
@@ -150,7 +190,7 @@ class NystroemFeatures(FeatureMap):
         self.n_jobs = n_jobs
 
     def fit_rows(self) -> int:
-        """Number of rows that `fit` can use: at least that of landmarks, or of candidates in a search for landmarks."""
+        """Number of rows that `fit` can use: the number of landmarks, or of candidates if landmarks are searched."""
         if not isinstance(self.landmarks, str):
             return super().fit_rows()
         wanted = most_candidates(self.n_components) if self.landmarks in SEARCHES else self.n_components
@@ -165,11 +205,11 @@ class NystroemFeatures(FeatureMap):
         return NystroemRecord(kernel, *self._whitened(kernel, landmarks, dtype), self.n_components)
 
     def _whitened(self, kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-        """Landmarks that are kept, in the order of the features, and their whitening for data of `dtype`."""
+        """Return the landmarks that are kept, in the order of the features, and their whitening for data of `dtype`."""
         return pivoted_whitening(kernel, landmarks, dtype)
 
     def _landmarks(self, kernel: Kernel, X: Array, rng: np.random.Generator) -> tuple[np.ndarray, np.dtype]:
-        """Landmarks (r, d) in float64, and the dtype of the data, which determines their precision."""
+        """Return landmarks (r, d) in float64, and the dtype of the data, in which the landmarks are rounded."""
         ops = ops_for(X)
         if isinstance(self.landmarks, str):
             how = check_choice("landmarks", self.landmarks, ("uniform", "all", *SEARCHES))
@@ -213,6 +253,9 @@ def pivoted_whitening(kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) ->
     tolerance = least_pivot(K, dtype)
     with single_threaded_blas():
         factor, pivots, rank, _ = lapack.dpstrf(K, tol=tolerance, lower=1)  # pyright: ignore[reportAttributeAccessIssue]
+        if not rank:
+            # The kernel is 0 at all landmarks, as a tangent kernel is at rows of zeros. The features are then 0, too.
+            return landmarks[:1], np.zeros((1, 1))
         kept = landmarks[pivots[:rank] - 1]
         lower = np.tril(factor[:rank, :rank])
         inverse, _ = lapack.dtrtri(lower, lower=1, overwrite_c=1)  # pyright: ignore[reportAttributeAccessIssue]
@@ -220,10 +263,10 @@ def pivoted_whitening(kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) ->
 
 
 def least_pivot(K: np.ndarray, dtype: np.dtype) -> float:
-    """The least pivot of a kernel matrix `K` of landmarks that is kept for data of `dtype`.
+    """The least pivot that is kept, in a kernel matrix `K` of landmarks and for data of `dtype`.
 
-    Kernel values have rounding errors of about eps: pivots above this tolerance have relative errors of at most a few
-    percent. The tolerance does not grow with the number of landmarks: kernels with large length scales, whose pivots
-    decrease quickly, would otherwise keep too few features.
+    Kernel values have rounding errors of about eps. Pivots above this tolerance have relative errors of at most a few
+    percent. The tolerance does not grow with the number of landmarks. Otherwise kernels with large length scales, whose
+    pivots decrease quickly, would keep too few features.
     """
     return _LEAST_PIVOT * float(np.finfo(dtype).eps) * float(K.diagonal().max(initial=0.0))

@@ -1,1 +1,1 @@
-"""Maps of kernels with a power series: some powers are exact, the others are sketched."""
+"""Maps of kernels with a power series. Some powers are represented exactly, and the others are sketched."""

@@ -13,10 +13,10 @@ from phimap.features.power_series.norms import NormSeries
 from phimap.features.power_series.powers import unit_variance
 from phimap.features.power_series.terms import n_monomials
 
-# Maximum number of polynomials of the position that multiply the exact linear term; the first one dominates.
+# Maximum number of polynomials of the position that multiply the exact linear term. The first of them dominates.
 _MOST_FACTORS = 3
-# A degree in `exact_degrees` is exact, whatever the predicted error, if its monomials take at most one in this many of
-# all features.
+# A degree in `exact_degrees` is represented exactly, whatever the predicted error, if its monomials take at most one in
+# this many of all features.
 _LARGE = 4
 # Factors of the norms below this share of the kernel are dropped.
 _NEGLIGIBLE = 1e-7
@@ -26,7 +26,7 @@ _LEADING = (5, 10, 15, 20, 25, 30, 40, 50, 60, 80, 100, 128)
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of the series to be sketched: ``sum_k p_k(a) p_k(b) <u, v>^degree``, or its remainder.
+    """A part of the series that is sketched: ``sum_k p_k(a) p_k(b) <u, v>^degree``, or the remainder of this power.
 
     The remainder is the difference between this power and the same power within some leading directions, which is
     represented exactly. See `RowMoments` for the positions a, b and the orthogonal parts u, v of two rows.
@@ -76,7 +76,7 @@ class WidthOption:
 
 @dataclass(frozen=True)
 class Allocation:
-    """An option for each degree, and the division of the width among them.
+    """One option for each degree, and the division of the width among the options.
 
     Attributes
     ----------
@@ -104,8 +104,8 @@ class Allocation:
     def predicted_error(self) -> float:
         """Root mean square error of the kernel estimate over pairs of rows; infinite if the width is too small.
 
-        Widths m_i proportional to the standard deviations s_i minimise the variance ``sum s_i^2 / m_i``; the minimum is
-        ``(sum s_i)^2 / m``.
+        Let s_i be the standard deviation of sketch i. Widths m_i proportional to the s_i minimise the variance ``sum
+        s_i^2 / m_i``, and the minimum is ``(sum s_i)^2 / m``.
         """
         # Every piece needs at least two features, so that every part of the kernel is represented.
         if self.sketch_width < 2 * len(self.pieces):
@@ -133,6 +133,11 @@ class Allocation:
         return widths.tolist()
 
 
+def is_exact(degree: int, n_features: int, n_components: int, exact_degrees: Sequence[int]) -> bool:
+    """Whether a degree is exact whatever the predicted error: degree 0, and small degrees among `exact_degrees`."""
+    return degree == 0 or (degree in exact_degrees and _LARGE * n_monomials(n_features, degree) <= n_components)
+
+
 def best_allocation(
     coefficients: np.ndarray,
     splits: list[RowMoments],
@@ -153,7 +158,7 @@ def best_allocation(
 
 
 class _Allocator:
-    """The choice of an option for each degree, for one split of the rows."""
+    """Chooses an option for each degree, for one split of the rows."""
 
     def __init__(
         self,
@@ -168,7 +173,7 @@ class _Allocator:
         self._cosines = moments.squared_cosines()
 
     def allocate(self, n_components: int) -> Allocation:
-        """Optimise the option of each degree in turn, given those of the other degrees, until no option changes."""
+        """Optimise the option of each degree in turn, with the others fixed, until no option changes."""
         options = [list(self._options(degree, n_components)) for degree in range(len(self._coefficients))]
         chosen = [min(of_degree, key=lambda option: option.width) for of_degree in options]
         while True:
@@ -194,7 +199,7 @@ class _Allocator:
             for kept in range(1, min(n_factors, _MOST_FACTORS if degree == 1 else 1) + 1):
                 sketched = self._sketched(degree, factors[:, kept:])
                 yield WidthOption(degree, factors[:, :kept], 0, kept * width, sketched)
-            if asked and _LARGE * width <= n_components:
+            if is_exact(degree, d, n_components, self._exact_degrees):
                 return
         yield WidthOption(degree, factors[:, :0], 0, 0, self._sketched(degree, factors))
         if n_factors and degree <= 2:
@@ -209,8 +214,8 @@ class _Allocator:
     def _factors(self, degree: int) -> np.ndarray:
         """Polynomials p_k (n_powers, n_factors) with ``sum_k p_k(a) p_k(b) = g_j(a b)`` for degree j, largest first.
 
-        ``g_j(t) = sum_p c_p binom(p, j) t^(p - j)``. Its monomials, evaluated at the sample's positions, are rotated to
-        their principal axes. As positions vary little, the first factor has nearly all of the size.
+        ``g_j(t) = sum_p c_p binom(p, j) t^(p - j)``. The monomials of g_j are evaluated at the sample's positions and
+        rotated to their principal axes. Positions vary little, so the first factor has nearly all of the size.
         """
         if self._norms is not None:
             return self._factors_of_norms(self._norms, degree)
@@ -225,7 +230,7 @@ class _Allocator:
         return monomials @ np.linalg.svd(values, full_matrices=len(values) < len(terms))[2].T
 
     def _factors_of_norms(self, norms: NormSeries, degree: int) -> np.ndarray:
-        """The result of `_factors` if the c_p are functions of the norms: polynomials times functions of the norms."""
+        """As `_factors`, if the c_p are functions of the norms: polynomials of the position times these functions."""
         split, n_functions = self._moments.direction is not None, norms.functions.n_functions
         last = len(self._coefficients) - 1
         blocks = []

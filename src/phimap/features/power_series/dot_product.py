@@ -16,7 +16,7 @@ from phimap.ops import Array
 
 
 class DotProductFeatures(FeatureMap):
-    r"""Features of a kernel with a power series in the inner product; low degrees are exact, others are sketched.
+    r"""Features of a kernel with a power series in the inner product. Low degrees are exact, and others are sketched.
 
     .. math:: k(x, y) = \sum_j c_j \langle x, y \rangle^j, \qquad c_j \ge 0
 
@@ -37,13 +37,13 @@ class DotProductFeatures(FeatureMap):
         products of projections onto random signs. ``"compact-maclaurin"``: four times as many Maclaurin features,
         reduced by SRHT. ``"random-maclaurin"``: the published algorithm with random degrees, see Notes.
     degree : int or None, default=None
-        Last degree of the series. None chooses: for a polynomial kernel its degree; for a fitted polynomial the power
-        of two, up to 64, with the least predicted error of fit and sketches together; for other kernels the degree, at
-        most 32, at which the remainder of the series is a thousandth of the largest ``k(x, x)``.
+        Last degree of the series. None chooses it. A polynomial kernel gets its own degree. A fitted polynomial gets
+        the power of two, up to 64, with the least predicted error of fit and sketches together. Other kernels get the
+        degree, at most 32, at which the remainder of the series is a thousandth of the largest ``k(x, x)``.
     exact_degrees : tuple of int, default=(0, 1)
-        Degrees to represent exactly. A degree is fully exact if its monomials take at most a quarter of
-        `n_components`. If they take more, it is exact only as far as this lowers the predicted error, and if they fit
-        (d + 2 features for the linear term). Degree 0 has its own feature unless the width is too small for all terms.
+        Degrees to represent exactly. A degree is fully exact if its monomials take at most a quarter of `n_components`.
+        Otherwise it is exact only as far as this lowers the predicted error and the monomials fit (d + 2 features for
+        the linear term). Degree 0 has its own feature unless the width is too small for all terms.
     adaptive : bool, default=True
         Use moments of the data in `fit`, see Notes. If False, rows are assumed to be orthogonal unit vectors, and the
         map depends only on the number of inputs.
@@ -96,9 +96,9 @@ class DotProductFeatures(FeatureMap):
     its own `CountSketch`, in O(nnz) per leaf and with 16 d bytes of memory each. Otherwise sparse rows are made dense
     tile by tile, in O(d) per row. Dense and CSR input with the same values gives the same map.
 
-    **Differs from the source in** the exact terms and the split; in widths by predicted variance instead of random
-    degrees (maclaurin); in signs from Hadamard transforms instead of independent ones (maclaurin); in probabilities
-    that are 0 for degrees with a zero coefficient or exact features (random-maclaurin).
+    **Differs from the source in** the exact terms and the split. The maclaurin methods have widths by predicted
+    variance instead of random degrees, and signs from Hadamard transforms instead of independent ones. In
+    random-maclaurin, degrees with a zero coefficient or with exact features have probability 0.
 
     References
     ----------

@@ -14,7 +14,7 @@ from phimap.sketches.signs import fair_signs
 
 
 def draw_terms(allocation: Allocation, method: str, rng: np.random.Generator) -> tuple[SeriesTerm, ...]:
-    """Draw the terms of a map, with `allocation.n_components` features in total."""
+    """Draw the terms of a map with `allocation.n_components` features in total."""
     if not np.isfinite(allocation.predicted_error()):
         return _scattered_terms(allocation, method, rng)
     remainder_rng, power_rng = rng.spawn(2)
@@ -49,13 +49,16 @@ def _exact_terms(option: WidthOption, moments: RowMoments) -> Iterator[SeriesTer
 def _power_terms(
     drawn: Sequence[tuple[Piece, int, float]], allocation: Allocation, method: str, rng: np.random.Generator
 ) -> list[SeriesTerm]:
-    """Terms of whole powers. `drawn` holds pieces, their widths, and the expected widths for unbiased weights."""
+    """Draw the terms of whole powers.
+
+    `drawn` holds pieces, their widths, and the expected widths for unbiased weights.
+    """
     if not drawn:
         return []
     sketch_rng, sign_rng = rng.spawn(2)
     polynomials = []
     for piece, width, share in drawn:
-        # Each feature sums the factors with its own random signs, so that cross terms have mean zero.
+        # Each feature sums the factors with its own random signs, so the cross terms have mean zero.
         signs = fair_signs(sign_rng, (piece.polynomials.shape[1], width))
         polynomials.append(piece.polynomials @ signs * (width / share) ** 0.5)
     degrees, widths = [piece.degree for piece, _, _ in drawn], [width for _, width, _ in drawn]
@@ -67,7 +70,8 @@ def _power_terms(
 def _scattered_terms(allocation: Allocation, method: str, rng: np.random.Generator) -> tuple[SeriesTerm, ...]:
     """Draw terms for fewer features than pieces: features are assigned to pieces at random, without bias.
 
-    By systematic sampling, a piece with a share q < 1 of a feature gets one with probability q and weight ``1 / q``.
+    With systematic sampling, a piece whose share of a feature is q < 1 gets a feature with probability q, and weight
+    ``1 / q``.
     """
     shift_rng, power_rng = rng.spawn(2)
     constant = allocation.options[0].exact

@@ -1,4 +1,4 @@
-"""Moments of a sample of rows, which determine the variance of a sketched power series."""
+"""Moments of a sample of rows. They determine the variance of a sketched power series."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from scipy import sparse
 from phimap.features.power_series.row_sample import spaced_rows
 from phimap.ops import single_threaded_blas
 
-# Maximum number of rows over whose pairs variances are averaged.
+# Maximum number of rows. Variances are averaged over all pairs of these rows.
 _PAIR_ROWS = 256
-# Least number of rows for which principal directions and variances are computed from different rows.
+# With at least this many rows, principal directions and variances are computed from different rows.
 _LEAST_SPLIT = 8
 # Maximum number of principal directions.
 _MOST_DIRECTIONS = 128
@@ -25,7 +25,7 @@ class RowMoments:
     ----------
     n_features : int
     known : bool
-        Whether the moments are from data; if not, they are those of orthogonal unit rows.
+        Whether the moments come from data. If not, they are the moments of orthogonal unit rows.
     direction : ndarray of shape (d,) or None
         The unit vector e; None means that rows are not split: u = x and a = 1.
     basis : ndarray of shape (d, k)
@@ -49,11 +49,11 @@ class RowMoments:
         others = np.ones(n_rows, dtype=bool)
         if known and n_rows >= _LEAST_SPLIT:
             # The directions are computed from some rows and evaluated on the others. On the same rows the estimate
-            # would be too good, because a few rows lie almost entirely within their own principal directions.
+            # would be too optimistic, because a few rows lie almost entirely within their own principal directions.
             chosen = spaced_rows(n_rows, min(_PAIR_ROWS, n_rows // 2))
             others[chosen] = False
         self.basis = np.empty((rows.shape[1], 0))
-        # For sparse rows, projecting onto dense directions would cost more than the whole sketch.
+        # For sparse rows, a projection onto dense directions would cost more than the whole sketch.
         if known and not sparse.issparse(rows):
             self.basis = _principal(orthogonal[others], _MOST_DIRECTIONS)
         self.chosen, self.positions = chosen, positions[chosen]
@@ -82,11 +82,14 @@ class RowMoments:
 
     @classmethod
     def unknown(cls, n_features: int) -> Self:
-        """Moments that assume orthogonal unit rows, for unknown data."""
+        """Return the moments of orthogonal unit rows, which are assumed for unknown data."""
         return cls(np.eye(2), n_features, None, known=False)
 
     def standard_deviation(self, *factors: np.ndarray) -> float:
-        """Root of the mean, over pairs of distinct rows, of a variance given as factors that broadcast to (r, r)."""
+        """Root of the mean of a variance over pairs of distinct rows.
+
+        The variance is given as factors that broadcast to (r, r).
+        """
         values = np.broadcast_to(prod_of(factors), self.products.shape)
         return float(np.sqrt(max(values[self._pairs].mean(), 0.0)))
 
@@ -94,6 +97,21 @@ class RowMoments:
         """Squared cosines (r, r) between the orthogonal parts of pairs of rows; 0 if one part is zero."""
         zero = np.zeros_like(self.products)
         return np.minimum(np.divide(self.products**2, self.squares, out=zero, where=self.squares > 0), 1.0)
+
+    def power_deviations(self, degree: int) -> np.ndarray:
+        """Standard deviations (degree + 1,) of one-feature sketches of the powers of ``<x, y>``, up to `degree`.
+
+        They are root mean squares over pairs of distinct rows. With a split, the power p is a sum over j of
+        ``binom(p, j) (a b)^(p - j) <u, v>^j``, whose terms are sketched for positive j. Their standard deviations sum
+        to at most ``(|a b| + |u| |v|)^p - |a b|^p``, apart from the cosine of u and v.
+        """
+        lengths, powers = np.sqrt(self.squares[self._pairs])[:, None], np.arange(degree + 1)
+        if self.direction is None:
+            deviations = np.sqrt(lengths ** (2 * powers) + np.square(self.products[self._pairs])[:, None] ** powers)
+        else:
+            along = np.abs(np.multiply.outer(self.positions, self.positions)[self._pairs])[:, None]
+            deviations = (along + lengths) ** powers - along**powers
+        return np.sqrt(np.square(deviations).mean(axis=0))
 
     def split(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Squared norms (r,) of the orthogonal parts inside, and outside, the span of the first k directions."""
@@ -113,7 +131,7 @@ def prod_of(factors: tuple[np.ndarray, ...]) -> np.ndarray:
 def _principal(rows: np.ndarray, k: int) -> np.ndarray:
     """The leading right singular vectors (d, k) of rows, approximated by subspace iteration from fixed vectors.
 
-    The map is unbiased for any orthonormal basis; the approximation affects only its variance.
+    The approximation affects only the variance, because the map is unbiased for any orthonormal basis.
     """
     k = min(k, *rows.shape)
     basis = np.random.default_rng(0).standard_normal((rows.shape[1], min(k + 8, rows.shape[1])))

@@ -1,4 +1,4 @@
-r"""Series of kernels that depend on norms and angle: powers of the cosine, with functions of the norms as factors.
+r"""Series of kernels that depend on norms and angle: powers of the cosine times functions of the norms.
 
 Such a kernel is ``k(x, y) = (|x| |y|)^p sum_j M_j(|x|, |y|) cos^j``, where each M_j is a kernel of the two norms. It is
 interpolated between nodes r_1, ..., r_Q of the norm with Lagrange polynomials l:
@@ -17,23 +17,27 @@ from typing import Any
 import numpy as np
 
 from phimap.kernels import RotationInvariantKernel
-from phimap.kernels.expansion import fitted_coefficients, fitting_nodes, root_mean_square, semidefinite_fit
+from phimap.kernels.expansion import fitting_nodes, nonnegative_fit, root_mean_square, semidefinite_fit
 from phimap.kernels.geometry import row_norms
 from phimap.ops import Array, Ops, host, single_threaded_blas
 from phimap.records import Record, of_number
 
-# Numbers of nodes that are tried: the first with an interpolation error below the tolerance is used. The error is
+# Numbers of nodes that are tried in this order, until the interpolation error is below the tolerance. The error is
 # relative to ``sqrt(k(x, x) k(y, y))``.
 _NODES, _TOLERANCE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32), 1e-4
 _MOST_NODES = 64
-# Number of norms at which the error of the fit is measured; number of these that select the powers of the cosine; and
-# least share of the coefficient of a selected power.
+# Number of norms at which the error of the fit is measured. Number of these norms that select the powers of the cosine.
+# Least share of the coefficient of a selected power.
 _TEST_NORMS, _SUPPORTS, _LEAST_COEFFICIENT = 20, 5, 1e-6
 # Weight of errors at the nodes relative to errors at the sample's norms, so that the fit covers the whole interval.
 _ELSEWHERE = 0.1
 # Number of norms, and the cosines, at which the interpolation error is measured.
 _TESTED, _COSINES = 9, np.array([-1.0, -0.5, 0.0, 0.5, 0.9, 1.0])
-# Assumed largest norm of new rows: `_MARGIN` times the largest of the sample; without a sample `_REACH` * sqrt(d).
+# Largest number of rows in the kernel matrix for which error and noise are balanced. It is also the assumed number of
+# unknown rows.
+_MOST_ROWS = 500
+# Assumed largest norm of new rows: `_MARGIN` times the largest norm of the sample, or `_REACH` * sqrt(d) without a
+# sample.
 _MARGIN, _REACH = 1.1, 4.0
 # Number of cached fits, of a few megabytes each: maps on the same data that differ in width or seed share one fit.
 _REMEMBERED = 4
@@ -43,7 +47,7 @@ _ROUNDING = 1e-10
 
 @dataclass(frozen=True)
 class NormFunctions(Record):
-    """Chebyshev polynomials of ``(r - c) / (r + c)`` for a norm r, scaled to an interval; constant outside of it.
+    """Chebyshev polynomials of ``(r - c) / (r + c)`` for a norm r, on an interval. Outside, the functions are constant.
 
     Attributes
     ----------
@@ -110,17 +114,21 @@ class NormSeries:
 
 
 class NormFit:
-    """Fits of a kernel by powers of the cosine and functions of the norms, for the norms of a sample."""
+    """Fits of a kernel by powers of the cosine and functions of the norms.
+
+    The fits are made for the norms of a sample.
+    """
 
     @classmethod
     def of(
         cls, kernel: RotationInvariantKernel, n_features: int, rows: Any = None, cosines: np.ndarray | None = None
     ) -> NormFit:
-        """The fit for sample rows, or for unknown rows; cached by kernel, norms and cosines."""
+        """Return the fit for sample rows, or for unknown rows. Fits are cached by kernel, norms and cosines."""
         norms = None if rows is None else row_norms(rows)
         options = tuple(sorted(kernel.get_params(deep=False).items()))
         if not all(isinstance(value, str | int | float) for _, value in options):
-            # Do not cache kernels with function parameters, whose values may change between calls.
+            # Kernels with function parameters are not cached, because the values of the functions may change between
+            # calls.
             return cls(kernel, n_features, norms, cosines)
         known = (None if numbers is None else np.asarray(numbers, np.float64).tobytes() for numbers in (norms, cosines))
         return _fit_of(type(kernel), options, n_features, *known)
@@ -144,18 +152,18 @@ class NormFit:
         if known and positive.size:
             low, high = positive.min() / _MARGIN, positive.max() * _MARGIN
         if power == 0:
-            # With power 0 the kernel does not vanish at zero rows, so that the interval must contain norm 0.
+            # With power 0 the kernel does not vanish at zero rows, so the interval must contain the norm 0.
             low = 0.0
         ends = ((low - centre) / (low + centre), (high - centre) / (high + centre))
-        # Errors are weighted as in a kernel matrix, where rows of large norm count more. If the norms are unknown, all
-        # weights are equal.
+        # Errors are weighted as in a kernel matrix, in which rows of large norm count more. If the norms are unknown,
+        # all weights are equal.
         self._weight = power if known else 0
         shares = (np.arange(_TEST_NORMS) + 0.5) / _TEST_NORMS
         self._test_norms = np.quantile(positive if positive.size else [centre], shares)
         if not known:
             places = ends[0] + (ends[1] - ends[0]) * shares
             self._test_norms = centre * (1.0 + places) / (1.0 - places)
-        # Interior points only, because the kernel may be undefined at norm 0.
+        # Only interior points are used, because the kernel may be undefined at norm 0.
         tested = np.linspace(low, high, _TESTED + 2)[1:-1]
         for n_nodes in _NODES:
             self.functions = NormFunctions(centre, float(ends[0]), float(ends[1]), n_nodes)
@@ -165,31 +173,47 @@ class NormFit:
         self._at_nodes = _mirrored(self._at_pairs(self.functions.nodes(), self._places))
         self._at_test_norms = self._at_pairs(self._test_norms, self._places)
         self._values = self.functions.columns(host(), norms) * self._sizes(norms)[:, None]
-        self._found: dict[int, NormSeries] = {}
+        self._n_rows = min(norms.size, _MOST_ROWS) if known else _MOST_ROWS
+        self._found: dict[tuple[int, bytes | None], NormSeries] = {}
 
-    def of_degree(self, degree: int) -> NormSeries:
-        """The fitted series up to a degree.
+    def of_degree(self, degree: int, noise: np.ndarray | None = None) -> NormSeries:
+        """The fitted series up to a degree, given the standard deviations (degree + 1,) of estimates of the powers.
 
-        Powers are selected at some of the norms; their matrices M_j are fitted to all norms.
+        With coefficients c and `noise` s, the estimate of the kernel has the variance ``(sum_j s_j c_j)^2``. The fit
+        minimises the sum of this variance and of the mean squared error of the series in the kernel matrix of the
+        sample. So a power that would add more noise than it removes error gets a smaller coefficient. Without noise,
+        the fit minimises the error alone.
+
+        Powers are selected at some of the norms. Their matrices M_j are then fitted to all norms.
         """
-        if degree not in self._found:
-            self._found[degree] = self._fitted(degree)
-        return self._found[degree]
+        key = degree, None if noise is None else noise.tobytes()
+        if key not in self._found:
+            self._found[key] = self._fitted(degree, noise)
+        return self._found[key]
 
-    def _fitted(self, degree: int) -> NormSeries:
+    def _fitted(self, degree: int, noise: np.ndarray | None) -> NormSeries:
         nodes = self.functions.nodes()
         coefficients = np.zeros(degree + 1)
+        design, weights = np.vander(self._places, degree + 1, increasing=True), self._weights.copy()
+        if noise is not None:
+            # The last node is the cosine 1, the diagonal. The noise adds one equation: the sum of the coefficients
+            # times the noise should be 0.
+            weights[-1] = 1 / self._n_rows
+            design, weights = np.vstack([design, noise]), np.append(weights, 1.0)
         first, second = np.triu_indices(len(self._test_norms))
         for own in self._at_test_norms[first == second][:: len(self._test_norms) // _SUPPORTS]:
-            found = fitted_coefficients(lambda _, own=own: own, degree, self._cosines)
+            wanted = np.append(own, np.zeros(len(weights) - len(own)))
+            found = nonnegative_fit(design, wanted, np.sqrt(weights))
             coefficients = np.maximum(coefficients, found)
         powers = np.flatnonzero(coefficients > _LEAST_COEFFICIENT * coefficients.sum())
         to_nodes = np.linalg.inv(self.functions.columns(host(), nodes))
         metric = self._metric(self.functions.columns(host(), self._test_norms) @ to_nodes)
         values = np.einsum("ia,abk,jb->ijk", metric, self._at_nodes, metric, optimize=True)
-        # Hundreds of small eigenproblems: threads would mostly wait for each other.
+        # There are hundreds of small eigenproblems, in which threads would mostly wait for each other.
         with single_threaded_blas():
-            matrices = semidefinite_fit(self._places[:, None] ** powers, values, self._weights)
+            added = len(weights) - values.shape[2]
+            values = np.concatenate([values, np.zeros((*values.shape[:2], added))], axis=2)
+            matrices = semidefinite_fit(design[:, powers], values, weights)
         back = to_nodes @ np.linalg.inv(metric)
         sizes, vectors = np.linalg.eigh(matrices)
         least = _ROUNDING * sizes.sum(axis=1).max(initial=0.0)
@@ -214,7 +238,7 @@ class NormFit:
         return np.linalg.qr(np.concatenate([at_test_norms, at_nodes]))[1]
 
     def _sizes(self, norms: np.ndarray) -> np.ndarray:
-        """Weights (n,) that rows with these norms have in errors."""
+        """Return the weights (n,) in errors of rows with these norms."""
         return (norms / self.functions.centre) ** self._weight
 
     def _at_pairs(self, norms: np.ndarray, cosines: np.ndarray) -> np.ndarray:
@@ -245,7 +269,7 @@ class NormFit:
         weights = np.prod(self._sizes(self._test_norms)[np.array([first, second])], axis=0)
         error = self._at_test_norms * weights[:, None]
         error -= (matrices.T * coefficients[powers]) @ self._places ** powers[:, None]
-        # Pairs of two different test norms count twice, as only the upper triangle is stored.
+        # Pairs of two different test norms count twice, because only the upper triangle is stored.
         counts = np.where(first == second, 1.0, 2.0) / len(self._test_norms) ** 2
         distances = np.sqrt(counts @ np.square(error, out=error))
         return root_mean_square(lambda _: distances, self._cosines)

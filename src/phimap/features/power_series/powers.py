@@ -18,7 +18,7 @@ from phimap.sketches.srht import SRHTRecord
 
 @dataclass(frozen=True)
 class StackedRecord(MapRecord):
-    """Several maps of the same rows, with their features side by side.
+    """Several maps of the same rows, whose features are put side by side.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class StackedRecord(MapRecord):
 
 @dataclass(frozen=True)
 class ReducedRecord(MapRecord):
-    """A wide map whose features are reduced to fewer by a sketch."""
+    """A wide map whose features are reduced to fewer features by a sketch."""
 
     wide: MapRecord
     reduction: SRHTRecord
@@ -91,11 +91,11 @@ class ReducedRecord(MapRecord):
         self.reduction.apply(ops, features, out, first)
 
 
-# Width of the inner nodes of a tree: `_INNER_SHARE` times the squared cosine of two rows times the largest output
+# The width of the inner nodes of a tree is `_INNER_SHARE` times the squared cosine of two rows times the largest output
 # width, but at least `_INNER_WIDTH`. The error of inner nodes is proportional to the squared cosine.
 _INNER_SHARE = 4
 _INNER_WIDTH = 1024
-# Features that compact Maclaurin maps draw for each feature that they keep.
+# Number of features that compact Maclaurin maps draw for each feature that they keep.
 _OVERSAMPLING = 4
 
 
@@ -109,7 +109,7 @@ def _tensor_sketch(n_features: int, degree: int, width: int, rng: np.random.Gene
     return TensorSketch(width, degree=degree).sample(n_features, rng)
 
 
-# Functions that draw the sketch of one power: (n_features, degree, width, generator) -> record.
+# Functions that draw the sketch of one power, with the arguments (n_features, degree, width, generator).
 _SINGLE: dict[str, Callable[[int, int, int, np.random.Generator], MapRecord]] = {
     "tensorsketch": _tensor_sketch,
     "maclaurin": MaclaurinRecord.draw,
@@ -151,8 +151,8 @@ def _draw_tree(
 ) -> MapRecord:
     """Sketches of all powers above 1 from one tree, and of the first power by SRHT.
 
-    Rows that are wide compared with the tree are hashed instead, separately for each leaf and for the first power, in
-    O(nnz) time.
+    Rows that are wide compared with the tree are hashed instead, in O(nnz) time. Each leaf, and the first power, has
+    its own hash.
     """
     linear_rng, tree_rng = rng.spawn(2)
     higher = {degree: width for degree, width in zip(degrees, widths, strict=True) if degree > 1}
@@ -169,7 +169,7 @@ def _draw_tree(
 
 
 def unit_variance(method: str, degree: int, squared_cosine: np.ndarray) -> np.ndarray:
-    """Approximate variance of a sketch with one feature of a power of unit vectors, for each squared cosine.
+    """Approximate variance of a sketch with a single feature, for a power of unit vectors and each squared cosine.
 
     The variance is ``(1 + c s^2)^j - s^(2 j)`` for products of j factors and a cosine s, with c = 2 for real signs
     and 1 for complex samples. For a tree it is ``1 + s^(2 j)``, whatever the number of factors. With m features it is

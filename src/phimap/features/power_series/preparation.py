@@ -13,13 +13,13 @@ from phimap.kernels import DotProductKernel, Exponential, Gaussian, Kernel, Poly
 from phimap.kernels.expansion import checked_coefficients
 from phimap.kernels.geometry import squared_norms
 
-# An infinite series is truncated when its remainder is below this share of the largest ``k(x, x)``, or at this degree.
+# An infinite series is cut off where its remainder is below this share of the largest ``k(x, x)``, or at this degree.
 _TRUNCATION, _MOST_DEGREE = 1e-3, 32
 
 
 @dataclass(frozen=True)
 class SeriesPreparation:
-    """A kernel, and a preparation of rows such that the kernel is a power series in inner products of prepared rows.
+    """A kernel, and a preparation of rows after which the kernel is a power series in their inner products.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class SeriesPreparation:
             return checked_coefficients(kernel, kernel.degree, n_features)
         if isinstance(kernel, Taylor):
             return checked_coefficients(kernel, np.size(kernel.coefficients) - 1, n_features)
-        # Compute twice as many degrees, to estimate the remainder beyond the last one.
+        # Twice as many degrees are computed, to estimate the remainder beyond the last degree.
         coefficients = checked_coefficients(kernel, 2 * _MOST_DEGREE, n_features)
         radius = 1.0 if rows is None else float(squared_norms(rows).max())
         with np.errstate(divide="ignore"):

@@ -1,4 +1,4 @@
-"""Random Maclaurin features as published: each feature is a sketch of one power, whose degree is random."""
+"""Random Maclaurin features as published. Each feature is a sketch of one power, whose degree is random."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from phimap.sketches.signs import fair_factors
 RANDOM_DEGREES = "random-maclaurin"
 """Name of this method in `DotProductFeatures`."""
 
-# Degree n is drawn with a probability proportional to this number to the power -(n + 1), as in the source.
+# The probability of degree n is proportional to this number to the power -(n + 1), as in the source.
 _BASE = 2.0
 # Default degree of a polynomial fitted to a function of the cosine, as in `NTKSketch`.
 _FITTED_DEGREE = 8
@@ -112,7 +112,7 @@ def draw_random_degrees(
     chances = np.where(coefficients > 0, _BASE ** -np.arange(1.0, len(coefficients) + 1), 0.0)
     chances[exact] = 0.0
     if not chances.any():
-        # All terms of the series are exact: the remaining features are zeros.
+        # All terms of the series are exact, so the remaining features are zeros.
         terms.append(SeriesTerm(np.zeros((1, left)), None))
     else:
         terms += _random_terms(n_features, coefficients, chances / chances.sum(), left, rng)
@@ -127,7 +127,7 @@ def _exact_term(n_features: int, degree: int, coefficient: float) -> SeriesTerm:
 def _random_terms(
     n_features: int, coefficients: np.ndarray, chances: np.ndarray, width: int, rng: np.random.Generator
 ) -> Iterator[SeriesTerm]:
-    """Features of degrees drawn with probabilities `chances`, weighted by the root of coefficient / probability."""
+    """Features of degrees drawn with probabilities `chances`, weighted by the root of coefficient over probability."""
     degree_rng, sign_rng = rng.spawn(2)
     degrees = np.sort(degree_rng.choice(len(chances), width, p=chances))[::-1]
     weights = np.sqrt(coefficients[degrees] / (width * chances[degrees]))[None]

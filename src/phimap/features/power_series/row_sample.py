@@ -12,11 +12,12 @@ from scipy import sparse
 from phimap.kernels.geometry import unit_rows
 from phimap.ops import Array, ops_for, single_threaded_blas
 
-# Maximum number of rows in a sample; this maximum at the least, for wide data; maximum number of entries in a sample.
+# Maximum number of rows in a sample, a lower limit of this maximum for wide data, and maximum number of entries in a
+# sample.
 _MOST_ROWS, _FEWEST_WIDE_ROWS, _MOST_NUMBERS = 1024, 64, 2**23
-# Least number of rows whose moments are taken to be representative of new rows.
+# Least number of rows whose moments are considered representative of new rows.
 _LEAST_ROWS = 8
-# Maximum number of rows whose pairs give the cosines.
+# Maximum number of rows for `RowSample.cosines`, which holds the cosines between all pairs of these rows.
 _PAIR_ROWS = 256
 # Rows stay sparse if they are more than `_WIDE` times as wide as the map and at most one entry in `_SPARSE` is nonzero.
 _WIDE, _SPARSE = 8, 16
@@ -38,8 +39,7 @@ class RowSample:
     def of(cls, X: Array, n_components: int) -> RowSample:
         """The sample of data (n, d), for a map of width `n_components`: CSR if rows are sparse and very wide.
 
-        The choice of CSR depends on the values and not on the format of `X`, so that dense and CSR input gives the same
-        map.
+        The choice of CSR depends on the values and not on the format of `X`, so dense and CSR input gives the same map.
         """
         ops = ops_for(X)
         n_features = X.shape[1]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from phimap._validation import check_choice, check_integer
-from phimap.features.power_series.allocation import Allocation, best_allocation
+from phimap.features.power_series.allocation import Allocation, best_allocation, is_exact
 from phimap.features.power_series.draw import draw_terms
 from phimap.features.power_series.moments import RowMoments
 from phimap.features.power_series.norms import NormFit, NormFunctions, NormSeries
@@ -19,11 +21,12 @@ from phimap.features.power_series.terms import SeriesRecord
 from phimap.kernels import Kernel, RotationInvariantKernel
 from phimap.kernels.expansion import fit_error, fitted_coefficients
 
-# Degrees tried for the polynomial fitted to a function of the cosine; few of its coefficients are nonzero.
+# Degrees that are tried for the polynomial fitted to a function of the cosine. Few of its coefficients are nonzero.
 _FITTED_DEGREES = (1, 2, 4, 8, 16, 32, 64)
-# The search for a degree never stops at this degree or below: degree 2 adds one power, useless for an odd kernel.
+# The search for a degree always goes beyond this degree: degree 2 adds only one power, which is useless for an odd
+# kernel.
 _LEAST_LAST = 2
-# Twice the degree is used only if the predicted error falls below this share of the previous one.
+# The degree is doubled only if the predicted error falls below this share of the previous error.
 _GAIN = 0.95
 
 
@@ -88,26 +91,33 @@ class SeriesPlan:
         if not isinstance(kernel, RotationInvariantKernel):
             return plan(prepared.coefficients(options.degree, rows, n_features), 0.0)
         cosines = None if known is None else known.cosines
-        fit = (
-            None
-            if kernel.is_homogeneous
-            else NormFit.of(kernel, n_features, None if known is None else known.rows, cosines)
-        )
-        best = None
-        for degree in _FITTED_DEGREES if options.degree is None else (options.degree,):
-            if fit is None:
+        degrees = _FITTED_DEGREES if options.degree is None else (options.degree,)
+        if kernel.is_homogeneous:
+
+            def fitted(degree: int) -> SeriesPlan:
                 coefficients = fitted_coefficients(kernel.kappa, degree, cosines)
-                found = plan(coefficients, fit_error(kernel.kappa, coefficients, cosines))
-            else:
-                series = fit.of_degree(degree)
-                found = plan(series.coefficients, series.fit_error, series)
-            # A higher degree costs time and must reduce the error enough to justify it.
-            if best is None or found.predicted_error() < _GAIN * best.predicted_error():
-                best = found
-            elif degree > _LEAST_LAST:
-                break
-        assert best is not None  # at least one degree was tried
-        return best
+                return plan(coefficients, fit_error(kernel.kappa, coefficients, cosines))
+
+            return _best_degree(fitted, degrees)
+        fit = NormFit.of(kernel, n_features, None if known is None else known.rows, cosines)
+
+        def fitted_with(noisy: bool, degree: int) -> SeriesPlan:
+            noise = _noise(splits, degree, n_features, n_components, options.exact_degrees) if noisy else None
+            series = fit.of_degree(degree, noise)
+            return plan(series.coefficients, series.fit_error, series)
+
+        best = _best_degree(partial(fitted_with, False), degrees)
+        if options.degree is not None:
+            return best
+        # The noise is only a bound, because leading directions and further exact degrees may lower it. So a fit that
+        # ignores the noise is tried, too.
+        higher = [degree for degree in degrees if degree >= best.degree]
+        return _best_degree(partial(fitted_with, True), higher, best)
+
+    @property
+    def degree(self) -> int:
+        """Last degree of the series."""
+        return len(self.allocation.options) - 1
 
     @property
     def hashed(self) -> bool:
@@ -124,3 +134,30 @@ class SeriesPlan:
         prepared, direction = self.preparation, self.allocation.moments.direction
         rows = (prepared.weight, prepared.shift, prepared.scale, direction)
         return SeriesRecord(self.n_features, *rows, terms, norms=self.norms)
+
+
+def _best_degree(
+    fitted: Callable[[int], SeriesPlan], degrees: Sequence[int], best: SeriesPlan | None = None
+) -> SeriesPlan:
+    """The best of `best` and of the plans with ascending `degrees`, until the error stops falling.
+
+    A higher degree costs time, so it must reduce the error by enough.
+    """
+    for degree in degrees:
+        found = fitted(degree)
+        if best is None or found.predicted_error() < _GAIN * best.predicted_error():
+            best = found
+        elif degree > _LEAST_LAST:
+            break
+    assert best is not None  # at least one degree was tried
+    return best
+
+
+def _noise(
+    splits: list[RowMoments], degree: int, n_features: int, n_components: int, exact_degrees: tuple[int, ...]
+) -> np.ndarray:
+    """Standard deviations (degree + 1,) of estimates of all powers with `n_components` features; 0 for exact powers."""
+    noise = np.min([split.power_deviations(degree) for split in splits], axis=0) / n_components**0.5
+    exact = [n for n in range(degree + 1) if is_exact(n, n_features, n_components, exact_degrees)]
+    noise[exact] = 0.0
+    return noise

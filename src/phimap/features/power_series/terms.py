@@ -23,7 +23,7 @@ _MOST_DEGREE = 1024
 
 @dataclass(frozen=True)
 class MonomialsRecord(MapRecord):
-    """Exact features of ``<P u, P v>^j``, where P is the projection onto the span of a basis, or the identity.
+    """Exact features of ``<P u, P v>^j``; P projects onto the span of a basis, or is the identity.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class MonomialsRecord(MapRecord):
         n_coordinates = n_features if basis is None else basis.shape[1]
         chosen = np.array(list(combinations_with_replacement(range(n_coordinates), degree)))
         weights, run = np.ones(len(chosen)), np.ones(len(chosen))
-        # `run` counts equal factors: the product of (place + 1) / run over places is the multinomial coefficient.
+        # `run` counts equal factors. The product of (place + 1) / run over all places is the multinomial coefficient.
         for place in range(1, degree):
             run = np.where(chosen[:, place] == chosen[:, place - 1], run + 1, 1.0)
             weights *= (place + 1) / run
@@ -90,7 +90,7 @@ def _raise(ops: Ops, coordinates: Array, lower: Array, degree: int, out: Array, 
     """Write all monomials of `degree` into `out`, from the monomials `lower` of degree - 1.
 
     In lexicographic order, the monomials whose first factor is coordinate i are coordinate i times the last monomials
-    of `lower`: those in the coordinates i, i + 1, ...
+    of `lower`, which contain only the coordinates i, i + 1, ...
     """
     k = coordinates.shape[1]
     for i in range(k):
@@ -180,7 +180,7 @@ class SeriesTerm(Record):
 
 @dataclass(frozen=True)
 class SeriesRecord(MapRecord):
-    """A sum of terms ``g_j(a b) <u, v>^j`` of rows ``x = a e + u``, times a weight of each row.
+    """A sum of terms ``g_j(a b) <u, v>^j`` for rows ``x = a e + u``, multiplied by a weight of each row.
 
     Attributes
     ----------
@@ -279,7 +279,10 @@ class SeriesRecord(MapRecord):
 
 
 def _times_functions(ops: Ops, powers: Array, of_norms: Array | None) -> Array:
-    """All products (r, p Q) of powers (r, p) and functions of the norms (r, Q); those of one power are adjacent."""
+    """All products (r, p Q) of powers (r, p) and functions of the norms (r, Q).
+
+    The products of one power are adjacent.
+    """
     if of_norms is None:
         return powers
     out = ops.empty((powers.shape[0], powers.shape[1] * of_norms.shape[1]))

@@ -13,7 +13,7 @@ from phimap.features.random_layers.pointwise import PointwiseRecord
 from phimap.kernels import ActivationKernel
 from phimap.kernels.spectral import StandardGaussianLaw
 from phimap.ops import Array, Ops
-from phimap.ops.activations import NAMES
+from phimap.ops.activations import NAMES, SLOPES
 from phimap.ops.primitives.activation import activate
 from phimap.projections import Projection, as_projection
 from phimap.projections.base import ProjectionRecord
@@ -29,7 +29,7 @@ class ActivationRecord(PointwiseRecord):
     projection : ProjectionRecord
         The directions W.
     activation : str or callable
-        A callable cannot be written to a model file.
+        Name of an activation or of the derivative of one. A callable cannot be written to a model file.
     scale : ndarray of shape (n_components,)
         Factors of the features.
     """
@@ -39,7 +39,7 @@ class ActivationRecord(PointwiseRecord):
     scale: np.ndarray = field(metadata=of_floats("s"))
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
-        yield self.activation in NAMES, "an activation that has a name"
+        yield self.activation in {*NAMES, *SLOPES.values()}, "an activation that has a name"
 
     def _respond(self, ops: Ops, projected: Array, columns: slice, out: Array, first: int) -> None:
         activate(ops, projected, self.activation, self.scale[columns], out, first)
@@ -89,8 +89,8 @@ class ActivationFeatures(FeatureMap):
     **Cost.** As for `FourierFeatures` with m directions. Relu and step are one compiled pass over the tile; other
     activations are array functions applied to blocks of projections that fit into the cache.
 
-    **Differs from the source** not at all for independent directions. ``relu`` and ``step`` are the arc-cosine
-    features of order 1 and 0 without their factor ``sqrt(2)``.
+    **Differs from the source in** nothing for independent directions. ``relu`` and ``step`` are the arc-cosine features
+    of order 1 and 0 without their factor ``sqrt(2)``.
 
     References
     ----------

@@ -32,10 +32,10 @@ class ArcCosineFeatures(FeatureMap):
     depth : int, default=1
         Number of layers L. With exact degrees, the features of any depth are a single layer for the composed kernel.
     exact_degrees : tuple of int, default=()
-        Degrees of the power series in the cosine that are represented exactly: by a constant (0), the row itself (1)
-        and products of its entries; random features estimate the remainder, see Notes. Degree 1 takes d components.
-        Degrees that do not fit into m next to one random feature are dropped, the highest first. ``()`` is the
-        published map.
+        Degrees of the power series in the cosine that are represented exactly: degree 0 by a constant, degree 1 by the
+        row itself, and others by products of its entries. Random features estimate the remainder, see Notes. Degree 1
+        takes d components. Degrees that do not fit into m next to one random feature are dropped, the highest first.
+        ``()`` is the published map.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
         Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
@@ -57,7 +57,7 @@ class ArcCosineFeatures(FeatureMap):
     ``f(w) = step(w.x) step(w.y) (w.x w.y)^order``: for order 0 exactly ``k (2 - k) / m``; for order 1 at most
     ``(6 |x|^2 |y|^2 - k^2) / m``, reached at x = y.
 
-    Depth > 1: bias O(1/m) and error O(``m^(-1/2)``); for order 0, whose kernel has a kink at parallel rows, bias and
+    Depth > 1: bias O(1/m) and error O(``m^(-1/2)``). For order 0, whose kernel has a kink at parallel rows, bias and
     error decrease more slowly for nearly parallel rows.
 
     **Exact degrees.** Let w be uniform on the sphere of radius ``sqrt(d)``, ``g = <w, x> / |x|``, a the cosine of two
@@ -68,16 +68,16 @@ class ArcCosineFeatures(FeatureMap):
     - order 0, ``kappa_0 = 1 / 2 + c^2 a / 2 + ...``: ``(sign(g) - c g) / sqrt(2)``;
     - order 2: ``|x|^2 ((d + 2) / d / 2)^(1/2) (sign(g) g^2 - c_3 g + g^2 - 1)`` with ``c_3 = E|g|^3``.
 
-    The mean of their product is the remainder of the kernel: the estimate is unbiased at any depth for every
-    projection whose directions are uniform, for any lengths of the directions. Its variance is that of the remainder
-    alone. The exact constant is the largest that leaves a positive semidefinite remainder, and exceeds that of the
-    power series. At depth > 1 the random features are values of a tabulated function, see `NTKFeatures`. Zero rows
-    have zero features.
+    The mean of the product of two such features is the remainder of the kernel. So the estimate is unbiased at any
+    depth, for every projection whose directions are uniform, and for any lengths of the directions. Its variance is
+    that of the remainder alone. The exact constant is the largest for which the remainder is positive semidefinite; it
+    exceeds the constant of the power series. At depth > 1 the random features are values of a tabulated function, see
+    `NTKFeatures`. Zero rows have zero features.
 
     **Cost.** As for `FourierFeatures` with m directions; each further layer adds 2 m^2 flops per row, O(m log m) with
     a structured projection.
 
-    **Differs from the source** not at all for independent directions and no exact degrees.
+    **Differs from the source in** nothing for independent directions and without exact degrees.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Layers of rectified units, and closed forms of the features that remain after exact degrees are removed."""
+"""Layers of rectified units, and closed forms of the random features that estimate a remainder after exact degrees."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class RectifiedRemainderRecord(PointwiseRecord):
 
 @dataclass(frozen=True)
 class RectifiedPlan:
-    """A plan for one rectified layer, whose remainder is evaluated in closed form instead of from a table.
+    """A plan for one rectified layer. The activation of its remainder has a closed form, so no table is needed.
 
     Attributes
     ----------
@@ -184,7 +184,8 @@ class RectifiedPlan:
         if not plan.is_sampled:
             return plan.record(powers, None)
         width = plan.sampled_width
-        # sign(g) g^order has the opposite parity of g^order. If p has that parity too, w and -w are equivalent.
+        # sign(g) g^order has the opposite parity of g^order. If p has the same parity as sign(g) g^order, w and -w are
+        # equivalent.
         even = not any(polynomial[self.order % 2 :: 2])
         rng = streams["activation"]
         directions, stretch = draw_directions(plan.n_features, width, plan.projection, even, rng)
@@ -222,7 +223,7 @@ def rectified_remainder(
 
 def _polynomials(d: int, degree: int) -> np.ndarray:
     """Coefficients (degree + 1, degree + 1) of the zonal polynomials ``p_0, ..., p_degree`` in powers of g."""
-    # The three-term recursion of the p_k, applied to coefficients: multiplication by g shifts them.
+    # The three-term recursion of the p_k is applied to coefficients: multiplication by g shifts them.
     rows = [np.eye(1, degree + 1)[0]]
     lower, before = 0.0, np.zeros(degree + 1)
     for k in range(degree):

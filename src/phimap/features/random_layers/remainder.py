@@ -1,4 +1,4 @@
-"""Random features of the remainder of a kernel after exact degrees are removed: functions of unit rows' projections.
+"""Random features of the remainder of a kernel after exact degrees: functions of the projections of unit rows.
 
 The zonal polynomials p_k and P_k, and the coefficients b_k of a kernel, are those of `phimap.kernels.zonal`.
 """
@@ -28,13 +28,14 @@ from phimap.projections.base import ProjectionRecord
 from phimap.random_map import MapRecord
 from phimap.records import of_floats, of_number, with_lengths
 
-# Number of intervals of a table: several per oscillation of the polynomial of the highest degree.
+# Number of intervals of a table. It gives several intervals for each oscillation of the polynomial of the highest
+# degree.
 _INTERVALS = 2**12
 # Largest projection in a table. Projections of unit rows on directions of length sqrt(d) exceed it with a probability
 # of about 1e-15.
 _REACH = 8.0
-# Highest degree in the expansion of the squared activation that is used for the variance. Higher degrees are negligible
-# except for nearly parallel rows.
+# Highest degree in the expansion of the squared activation, from which the variance is computed. Higher degrees are
+# negligible except for nearly parallel rows.
 _SQUARE_DEGREE = 64
 # Number of rows of the identity matrix that are projected at a time to compute the lengths of directions.
 _ROWS = 256
@@ -73,7 +74,7 @@ class TabulatedRecord(PointwiseRecord):
 
 @dataclass(frozen=True)
 class ActivationPlan:
-    """A plan with some powers of the cosine represented exactly, and an activation whose kernel is the remainder.
+    """A plan with some exact powers of the cosine, and an activation whose kernel is the remainder.
 
     Attributes
     ----------
@@ -110,10 +111,10 @@ class ActivationPlan:
         projection: str | Projection = "auto",
         cosines: np.ndarray | None = None,
     ) -> ActivationPlan:
-        """The plan with the powers of `degrees` exact, as far as they fit into the width.
+        """Return the plan that represents the powers of `degrees` exactly, as far as they fit into the width.
 
-        Given `cosines` (k,) of pairs of rows, the error is predicted, and further degrees are made exact if this lowers
-        the error.
+        Given the `cosines` (k,) of pairs of rows, the error is predicted, and further powers are represented exactly if
+        this lowers the predicted error.
         """
         b = zonal_coefficients(kernel, n_features)
 
@@ -146,7 +147,7 @@ class ActivationPlan:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether the remainder is nonzero and there are features for it."""
+        """Whether the remainder is nonzero and there are features left for it."""
         return bool(self.sampled_width and self.remainder.any())
 
     def predicted_error(self) -> float:
@@ -179,7 +180,7 @@ class ActivationPlan:
 
 
 def fitting_degrees(b: np.ndarray, n_features: int, n_components: int, degrees: Sequence[int]) -> tuple[int, ...]:
-    """The lowest of `degrees` whose exact features fit into the width next to one feature for the remainder."""
+    """Return the lowest of `degrees` whose exact features fit into the width, next to one feature for the remainder."""
     kept: list[int] = []
     width = 0
     for degree in sorted(set(degrees)):
@@ -213,9 +214,9 @@ def remove_powers(b: np.ndarray, n_features: int, degrees: Sequence[int]) -> tup
 def activation_values(g: np.ndarray, n_features: int, remainder: np.ndarray) -> np.ndarray:
     """The activation ``f(g) = sum_k (-1)^floor(k / 2) sqrt(b_k) p_k(g)``.
 
-    The kernel is the same for any signs. The chosen signs are those of the expansion of a step function: f is then
-    small where projections are rare, and f^2 is nearly constant. The variance is therefore close to its minimum, which
-    a constant f^2 would reach.
+    The kernel is the same for any signs. The chosen signs are those of the expansion of a step function. With them, f
+    is small where projections are rare, and f^2 is nearly constant. The variance is therefore close to its minimum,
+    which a constant f^2 would reach.
     """
     values = np.zeros_like(g)
     for k, p in enumerate(zonal_polynomials(g, n_features, len(remainder) - 1)):
@@ -266,7 +267,7 @@ def draw_directions(
     for first in range(0, n_features, _ROWS):
         rows = np.eye(min(_ROWS, n_features - first), n_features, first)
         squares += np.square(bound.apply(ops, rows)).sum(axis=0)
-    # If all nonzero entries of a structured direction fall on padding, the direction is zero on the inputs. It then
-    # stays zero.
+    # If all nonzero entries of a structured direction fall on the padding, the direction is zero on the inputs. Such a
+    # direction is left as it is.
     stretch = np.sqrt(n_features / np.where(squares > 0, squares, n_features))
     return directions, None if np.allclose(stretch, 1.0, rtol=1e-12) else stretch

@@ -16,7 +16,7 @@ from phimap.ops import Array, Ops
 from phimap.projections import Projection
 from phimap.random_map import MapRecord
 
-# A degree is represented exactly only if its features are at most one in this many of all features.
+# A degree is represented exactly only if it takes at most one in this many of all features.
 _LARGE = 4
 
 
@@ -68,7 +68,7 @@ class SphericalRecord(MapRecord):
 
 
 class SphericalFeatures(FeatureMap):
-    r"""Random features of zonal kernels, which may be indefinite: differences of two positive semidefinite kernels.
+    r"""Random features of zonal kernels, which may be indefinite: a difference of two positive semidefinite kernels.
 
     For w uniform on the sphere and zonal polynomials p_k, ``E[p_k(<w, x>) p_l(<w, y>)]`` is ``P_k(cos)`` if k = l, else
     0. A kernel ``sum_k b_k P_k(cos)`` is therefore
@@ -119,9 +119,9 @@ class SphericalFeatures(FeatureMap):
 
     **Cost.** As for `ActivationFeatures` with m directions; `fit` integrates one polynomial per degree at 8,192 nodes.
 
-    **Differs from the source in** the functions: the source uses Fourier features of a signed spectral measure, with
-    an estimated normalisation and imaginary features for the negative part; zonal polynomials need no measure on the
-    whole space. Also in the exact degrees, and in widths chosen by variance.
+    **Differs from the source in** the functions, the exact degrees and the widths. The source uses Fourier features of
+    a signed spectral measure, with an estimated normalisation and imaginary features for the negative part. Zonal
+    polynomials need no measure on the whole space. Widths are chosen by variance.
 
     References
     ----------
@@ -191,7 +191,7 @@ class SphericalFeatures(FeatureMap):
     def _widths(
         self, d: int, plans: dict[str, tuple[dict[int, float], np.ndarray]], rng: np.random.Generator
     ) -> dict[str, int]:
-        """Number of features of each part: its exact powers, and a share of the random features."""
+        """Number of features of each part: its exact powers, and its share of the random features."""
         exact = {role: sum(n_monomials(d, degree) for degree in powers) for role, (powers, _) in plans.items()}
         sizes = {role: float(remainder.sum()) for role, (_, remainder) in plans.items()}
         left = self.n_components - sum(exact.values())
@@ -201,7 +201,8 @@ class SphericalFeatures(FeatureMap):
             n_positive = min(max(round(left * share), 1), left - 1)
             extra = {"positive": n_positive, "negative": left - n_positive}
         elif len(sampled) == 2:
-            # Choose the part of a single feature at random and divide by its probability: the mean is unchanged.
+            # If only one random feature is left, its part is drawn at random and the feature is divided by the root of
+            # the probability. This does not change the mean.
             only, chance = ("positive", share) if rng.random() < share else ("negative", 1 - share)
             plans[only] = plans[only][0], plans[only][1] / chance
             extra = {only: left}

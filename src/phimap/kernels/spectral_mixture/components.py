@@ -30,7 +30,7 @@ class Components:
 
     def values(self, X: Rows, Y: Rows) -> np.ndarray:
         """Kernel values (n, m) between the rows of `X` (n, d) and `Y` (m, d), both dense or both CSR."""
-        mixture, total = np.zeros((X.shape[0], Y.shape[0])), 0.0
+        mixture, total = None, 0.0
         for share, mean, scale in zip(self.shares, self.means, self.scales, strict=True):
             values = gaussian(squared_distances(X, Y, scale))
             if mean.any():
@@ -38,9 +38,13 @@ class Components:
                 values *= np.cos(phases, out=phases)
             # Where all components are 1, a running mean is exactly 1, but a weighted sum may not be.
             total += share
-            values -= mixture
-            values *= share / total
-            mixture += values
+            if mixture is None:
+                mixture = values
+            else:
+                values -= mixture
+                values *= share / total
+                mixture += values
+        assert mixture is not None
         return np.minimum(mixture, 1.0, out=mixture)
 
     def gradients(self, X: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:

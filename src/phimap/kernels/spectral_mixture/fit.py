@@ -28,11 +28,11 @@ _NOISE, _NOISES = 0.1, (1e-6, 10.0)
 _WEIGHTS = (1e-6, 100.0)
 # Maximum length scale relative to the extent of the rows.
 _FARTHEST = 100.0
-# The fit from each start divides the number of features and the number of steps by this.
+# The fit from each start has this many times fewer features and steps.
 _FIRST_SHARE = 2
 # Multiples of the fitted noise variance that are compared on the validation rows.
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)
-# Numbers of (rows, features) matrices and of (rows, rows) matrices in memory during a fit.
+# Number of matrices (rows, features), and number of matrices (rows, rows), in memory during a fit.
 _FEATURE_MATRICES, _ROW_MATRICES = 10, 4
 # The fit stops after a step that reduces the loss by less than this fraction.
 _GAIN = 1e-6
@@ -110,7 +110,7 @@ def fit_mixture(
         vector = _climbed(first, start_vector(start, _NOISE), spectrum, -(-options.n_steps // _FIRST_SHARE))
         return _error(first.shape, vector, (X, Y, weights), learned, held_out), vector
 
-    # One BLAS thread everywhere, so that the result does not depend on the number of threads.
+    # BLAS uses one thread everywhere, so that the result does not depend on the number of threads.
     with single_threaded_blas():
         starts = list(_starts((X[learned], Y[learned], weights[learned]), spectrum, options, streams["starts"]))
         best = min(run_tasks(run, starts, options.n_jobs), key=lambda pair: pair[0])[1]

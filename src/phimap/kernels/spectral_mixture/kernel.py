@@ -37,7 +37,8 @@ class SpectralMixtureLaw(SpectralLaw):
         raise ValueError("The spectral law of a spectral mixture is of its own columns alone. Use projection='qmc'.")
 
     def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        # The last number in a row selects its component. Component numbers drawn separately would depend on the size.
+        # The last number in a row selects its component. If component numbers were drawn separately, they would depend
+        # on the size.
         draws = rng.standard_normal((size, self.n_features + 1))
         return self._of_component(special.ndtr(draws[:, -1]), draws[:, :-1])
 

@@ -39,7 +39,7 @@ class Shape:
 
 def start_vector(start: Components, noise: float) -> np.ndarray:
     """The parameter vector, in the layout of `Shape`, for components and a noise variance."""
-    # A scale of 0 has no logarithm; it becomes the smallest positive number, and the bounds of the fit raise it.
+    # A scale of 0 has no logarithm. It is replaced by the smallest positive number, which the bounds of the fit raise.
     logs = np.log(np.maximum(start.scales, np.finfo(np.float64).tiny).reshape(-1))
     return np.concatenate([np.log(start.shares), start.means.reshape(-1), logs, [np.log(noise)]])
 
@@ -79,7 +79,7 @@ class Likelihood:
         frequencies = (means[:, None, :] + steps).reshape(-1, d)
         amplitudes = np.repeat(np.exp(logs / 2) / np.sqrt(s), s)
         phases = self.X @ frequencies.T
-        # A row of weight w counts like w equal rows: multiply its features and targets by sqrt(w).
+        # A row of weight w counts like w equal rows, so its features and targets are multiplied by sqrt(w).
         roots = np.sqrt(self.weights)[:, None]
         cosines, sines = np.cos(phases), np.sin(phases)
         for part in (cosines, sines):

@@ -1,4 +1,4 @@
-"""Starting points for fitting a spectral mixture: from the spectrum of the targets, wide components, random ones."""
+"""Starting points for the fit of a spectral mixture: from the spectrum of the targets, wide, or random components."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phimap.kernels.spectral_mixture.components import Components
 _ALONG, _TOGETHER = 4096, 4096
 # Number of frequencies, drawn in proportion to their power, to which a Gaussian mixture is fitted.
 _DRAWN = 2000
-# Number of rounds in which waves are selected, maximum number of waves per round, and ridge penalty of their
+# Number of rounds in which waves are selected, maximum number of waves in a round, and ridge penalty of their
 # amplitudes relative to the sum of the row weights.
 _ROUNDS, _WAVES, _SHRINKAGE = 3, 32, 1e-2
 # Waves with less than this fraction of the largest power are dropped.
@@ -48,7 +48,7 @@ class EmpiricalSpectrum:
         """The `EmpiricalSpectrum` of rows (n, d); the resolution of a constant column is 0."""
         n, d = X.shape
         deviations = X.std(axis=0)
-        # The extent of a column that is constant up to rounding is infinite, so that its resolution is 0.
+        # The extent of a column that is constant up to rounding counts as infinite, so that its resolution is 0.
         extents = _EXTENT * np.where(deviations > 1e-12 * np.abs(X).max(axis=0, initial=0.0), deviations, np.inf)
         resolution = 2 * np.pi / extents
         gaps = [np.diff(np.unique(column)).astype(np.float64) for column in X.T]
@@ -95,12 +95,13 @@ def from_spectrum(
 
     frequencies, powers = waves(X, Y, weights, spectrum.candidates(rng))
     drawn = frequencies[rng.choice(len(frequencies), _DRAWN, p=powers / powers.sum())]
-    # w and -w are equivalent: flip signs so that all frequencies have a positive component along the direction in which
-    # they vary most.
+    # w and -w are equivalent. Signs are chosen so that all frequencies have a positive component along the direction in
+    # which they vary most.
     units = drawn / np.where(spectrum.resolution > 0, spectrum.resolution, 1.0)
     direction = np.linalg.eigh(units.T @ units)[1][:, -1]
     units *= np.where(units @ direction < 0, -1.0, 1.0)[:, None]
-    # The candidates are discrete: jitter them within the resolution, so that clusters have a positive width.
+    # The candidates are discrete. They are moved at random within the resolution, so that clusters have a positive
+    # width.
     units += rng.uniform(-0.25, 0.25, units.shape)
     seed = int(rng.integers(2**31))
     mixture = GaussianMixture(n_mixtures, covariance_type="diag", reg_covar=0.1, random_state=seed).fit(units)
@@ -133,7 +134,8 @@ def waves(X: np.ndarray, Y: np.ndarray, weights: np.ndarray, candidates: np.ndar
     if not powers.any():
         # No frequency exceeds the noise.
         return candidates, np.ones(len(candidates))
-    # Drop waves of low power: a few such waves at distant frequencies would widen a component over the whole range.
+    # Waves of low power are dropped, because a few such waves at distant frequencies would widen a component over the
+    # whole range.
     return chosen, np.where(powers >= _FAINT * powers.max(), powers, 0.0)
 
 
@@ -160,7 +162,7 @@ def wide(X: np.ndarray, spectrum: EmpiricalSpectrum, n_mixtures: int) -> Compone
 
 
 def at_random(spectrum: EmpiricalSpectrum, n_mixtures: int, rng: np.random.Generator) -> Components:
-    """Uniform random means up to the Nyquist frequency, and length scales of the order of the extent of the rows."""
+    """Uniform random means up to the Nyquist frequency, and length scales about as large as the extent of the rows."""
     shape = (n_mixtures, spectrum.resolution.size)
     means = rng.uniform(-1, 1, shape) * spectrum.together
     reach = np.maximum(np.abs(rng.standard_normal(shape)), 0.1)

@@ -1,4 +1,7 @@
-"""Active learning: a greedy design, by the posterior variance of the rows."""
+"""Active learning: greedy selection of rows to label.
+
+Each pick minimises the sum of the posterior variances of all rows.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _TILE = 256
 
 
 class PosteriorKernel:
-    """Kernel of all rows given the selected rows S: ``R = Z P Z^T`` with ``P = (I + Z_S^T Z_S / alpha)^-1``.
+    """Posterior kernel ``R = Z P Z^T`` of all rows, given the selected rows S: ``P = (I + Z_S^T Z_S / alpha)^-1``.
 
     Selecting a row s subtracts ``c c^T`` from R, with ``c = Z u`` and ``u = P z_s / sqrt(R_ss + alpha)``. One product
     of all features with two vectors then updates ``squared_norms``, the squared norms of the columns of R, and
@@ -50,7 +53,7 @@ class PosteriorKernel:
         # Largest relative error of the squared norm of a selected row: half of the digits. Above it, all norms are
         # computed again.
         self._tolerance = float(np.sqrt(np.finfo(self._Z.dtype).eps))
-        # Relative difference of gains up to which they are ties.
+        # Two gains whose relative difference is at most this count as equal.
         self._rounding = float(m * np.finfo(self._Z.dtype).eps)
         #: Number of times that all norms were computed from the features.
         self.n_refreshes: int = 0
@@ -85,7 +88,7 @@ class PosteriorKernel:
         self.n_refreshes += 1
 
     def best(self, free: np.ndarray) -> int:
-        """Return the row, among those with `free` (n,) true, that decreases the trace most; the first row of ties."""
+        """Return the row that decreases the trace most, among the rows with `free` (n,) true; the first row of ties."""
         gains = np.where(free, self.squared_norms / (np.maximum(self.variances, 0) + self._alpha), -np.inf)
         highest = gains.max()
         return int(np.argmax(gains >= highest - self._rounding * abs(highest)))
@@ -130,8 +133,8 @@ class PosteriorKernel:
     def _update(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
         """Return the rank-one update of R that follows from the selection of row s.
 
-        It consists of the vectors u (m,), ``c = Z u`` and ``R c`` (n,), and of the squared norm of column s of R. This
-        norm is free of the rounding errors of earlier updates.
+        It consists of the vectors u (m,), ``c = Z u`` and ``R c`` (n,), and the squared norm of column s of R. Rounding
+        errors of earlier updates do not affect this norm.
         """
         with single_threaded_blas():
             direction, shifted = self._direction(row)
@@ -146,7 +149,9 @@ class PosteriorKernel:
 
 
 class GreedyDesign(BaseEstimator):
-    r"""Choose rows to label, one after the other. Each choice lowers the expected error of all rows most.
+    r"""Choose rows to label, one after the other.
+
+    Each pick reduces the expected error over all rows as much as possible.
 
     With the kernel ``K = Z Z^T`` of all rows and the set S of selected rows, every pick minimises
 

@@ -1,4 +1,4 @@
-"""Blocks of features: arrays, tensors, packed bits, or features formed when needed, behind one interface."""
+"""Blocks of features: arrays, tensors, CSR matrices, packed bits, or features formed when needed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from phimap.learn.blocks.centred_rows import CentredRows, DenseRows, PackedRows
 from phimap.learn.blocks.triangle import BLOCK, STRIP, BlockTriangle, add_to
@@ -16,7 +17,7 @@ from phimap.learn.weights import weighted_mean
 from phimap.ops import Array, is_tensor, ops_for, run_tasks
 from phimap.packed import PackedArray
 
-#: Features (r, m): an array, a tensor or a packed array.
+#: Features (r, m): an array, a tensor, a CSR matrix or a packed array.
 Features = Array | PackedArray
 #: ``Z^T Y`` (m, t), and the sums of the columns of Z (m,); both on the host, float64.
 CrossProducts = tuple[np.ndarray, np.ndarray]
@@ -27,12 +28,12 @@ _SUMMED_ROWS = 256
 class FeatureBlock(ABC):
     """Features (r, m) of some rows, and the products with them that solvers need.
 
-    Products are computed in the dtype and on the device of the features. `n_jobs` changes no bit. If a kind of block
-    does not define a method, the method uses the dense form of the block.
+    Products are computed in the dtype and on the device of the features. The results do not depend on `n_jobs`. If a
+    kind of block does not define a method, the method uses the dense form of the block.
 
     Attributes
     ----------
-    features : array, tensor or PackedArray of shape (r, m)
+    features : array, tensor, CSR matrix or PackedArray of shape (r, m)
     """
 
     features: Features
@@ -129,6 +130,8 @@ def feature_block(features: Features | FeatureBlock) -> FeatureBlock:
         return features
     if isinstance(features, PackedArray):
         return CountedBlock(features) if features.is_countable else PackedBlock(features)
+    if sparse.issparse(features):
+        return SparseBlock(features)
     return TensorBlock(features) if is_tensor(features) else DenseBlock(features)
 
 
@@ -142,7 +145,8 @@ class DenseBlock(FeatureBlock):
 
     def cross_products(self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None) -> CrossProducts:
         Z, mean, t = self.features, weighted_mean(Y, weights), Y.shape[1]
-        # The mean is subtracted, so that the rounding of float32 products does not grow with a constant in Y.
+        # The mean is subtracted first. Otherwise the rounding errors of float32 products would grow with a constant in
+        # Y.
         deviations, scale = _scaled(_weighted(Y - mean, weights), weights)
         counts, count_scale = _scaled(np.ones((len(Y), 1)) if weights is None else weights[:, None], weights)
         left = np.ascontiguousarray(np.hstack([deviations, counts]).T, Z.dtype)
@@ -201,6 +205,49 @@ class TensorBlock(DenseBlock):
         return cross * scale + np.outer(sums, mean), sums
 
 
+class SparseBlock(FeatureBlock):
+    """Features in a CSR matrix on the host. The cost of products is proportional to the number of nonzero entries.
+
+    Sums over rows are in float64.
+    """
+
+    features: sparse.csr_array
+
+    def add_gram(self, gram: BlockTriangle, sign: int, n_jobs: int | None) -> None:
+        Z, columns = self.features.astype(np.float64), self._columns
+
+        def add(i: int) -> None:
+            rows = gram.rows(i)
+            # Entries left of the diagonal block are not stored.
+            product = (columns[rows] @ Z).toarray()
+            add_to(gram.panel(i), product[:, rows.start :], sign)
+
+        run_tasks(add, range(gram.n_blocks), n_jobs)
+
+    def cross_products(self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None) -> CrossProducts:
+        products = self._columns @ _weighted(np.column_stack([Y, np.ones(len(Y))]), weights)
+        return products[:, :-1], products[:, -1]
+
+    def times(self, W: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        return self.features @ W.astype(self.dtype, copy=False)
+
+    def scaled(self, factors: np.ndarray) -> FeatureBlock:
+        ops = ops_for(self.features)
+        return SparseBlock(ops.scale_rows(self.features, ops.constant(factors)))
+
+    def to_dense(self) -> FeatureBlock:
+        return DenseBlock(self.features.toarray())
+
+    @classmethod
+    def stacked(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:
+        return cls(sparse.vstack([block.features for block in blocks], "csr"))
+
+    @cached_property
+    def _columns(self) -> sparse.csr_array:
+        """The transpose (m, r) of the features, in float64."""
+        return self.features.T.tocsr().astype(np.float64)
+
+
 class PackedBlock(FeatureBlock):
     """Features in a packed array of codes.
 
@@ -228,7 +275,10 @@ class PackedBlock(FeatureBlock):
 
 
 class CountedBlock(PackedBlock):
-    """Features of bits, or of signs and zeros, with products by counting."""
+    """Packed features with the values 0 and 1, or -1, 0 and 1.
+
+    Products of such features are computed by counting bits.
+    """
 
     def __init__(self, features: PackedArray):
         super().__init__(features)
@@ -264,7 +314,7 @@ def _weighted(Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
 
 
 def _scaled(Y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, Any]:
-    """`Y` divided by powers of two (t,) near the size of its columns, and these powers.
+    """Return `Y` divided by powers of two (t,) near the size of its columns, and these powers.
 
     Without this, weights could make entries too large or too small for float32.
     """
@@ -275,9 +325,9 @@ def _scaled(Y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, Any]
 
 
 class LazyFeatureBlock(FeatureBlock):
-    """Rows instead of their features. Every product computes the features anew, a few rows at a time.
+    """A block that holds rows instead of features, and computes the features of a few rows at a time for every product.
 
-    It serves validation rows if their features would take more memory than the solver.
+    It is used for validation rows if their features would take more memory than the solver.
 
     Parameters
     ----------

@@ -14,7 +14,8 @@ from phimap.packed import PackedArray
 
 # Number of columns that one task computes.
 _COLUMNS = 512
-# Largest sum of the rounding errors of a feature and of the mean of its column, in units of rounding.
+# Bound of the rounding error of a centred feature, in units of rounding: the feature and the mean of its column each
+# add rounding errors.
 _ROUNDED = 4.0
 
 
@@ -29,7 +30,10 @@ class CentredRows(ABC):
     mean: np.ndarray
 
     def noise(self, eps: float, weight: float) -> float:
-        """Largest eigenvalue of `gram` that rounding by `eps` may cause if all rows, of total `weight`, are equal."""
+        """Return the largest eigenvalue that rounding errors of size `eps` may give to `gram` if all rows are equal.
+
+        The rows have the total weight `weight`.
+        """
         return weight * (_ROUNDED * eps) ** 2 * float(self.mean @ self.mean)
 
     @abstractmethod

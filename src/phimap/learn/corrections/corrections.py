@@ -10,13 +10,17 @@ from sklearn.metrics import pairwise_distances_argmin_min
 
 from phimap.kernels import Kernel
 from phimap.learn.corrections.partition import Partition
+from phimap.learn.validated import ValidatedPart
 from phimap.ops import ops_for, run_tasks
-from phimap.records import Record, of_floats, of_indices, of_number
+from phimap.ops.primitives.kernel_matrix import kernel_matrix
+from phimap.records import NOT_SAVED, Record, of_floats, of_indices, of_number
 
 
 @dataclass(frozen=True)
-class Corrections(Record):
-    """``k(x, X_r) A_r`` for a row x of region r with training rows X_r, all rows being multiplied by root and scale.
+class Corrections(ValidatedPart, Record):
+    """Corrections ``k(x, X_r) A_r`` of a row x in region r, whose training rows are X_r.
+
+    `root` and `scale` multiply all rows.
 
     Attributes
     ----------
@@ -32,12 +36,14 @@ class Corrections(Record):
     ends : ndarray of int, shape (n_regions,)
         End of each region in `rows`.
     keys : ndarray of shape (r,)
-        Keys of the validation rows, ascending.
+        Keys of the validation rows, ascending. Model files without statistics hold no keys and errors.
     errors : ndarray of shape (r, t)
         Errors at the validation rows, of a model and corrections that were fitted without these rows.
     reach : float
         Largest distance of a validation row to the nearest other row of its region, after multiplication by root and
         scale.
+    alpha : float
+        Regularisation of the coefficients; 0 in a model that was loaded. Not saved in model files.
     """
 
     partition: Partition
@@ -47,9 +53,10 @@ class Corrections(Record):
     rows: np.ndarray = field(metadata=of_floats("n", "d"))
     coefs: np.ndarray = field(metadata=of_floats("n", "t"))
     ends: np.ndarray = field(metadata=of_indices("R", ascending=True))
-    keys: np.ndarray = field(metadata=of_floats("r", ascending=True))
-    errors: np.ndarray = field(metadata=of_floats("r", "t"))
+    keys: np.ndarray = field(metadata=of_floats("?r", ascending=True))
+    errors: np.ndarray = field(metadata=of_floats("?r", "t"))
     reach: float = field(metadata=of_number(least=0))
+    alpha: float = field(default=0.0, metadata={NOT_SAVED: True})
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
         yield self.kernel.is_stationary, "a stationary kernel"
@@ -59,8 +66,13 @@ class Corrections(Record):
             yield self.root.ndim in (1, 2) and self.root.shape[-1] == self.rows.shape[1], "a root for its columns"
         yield self.partition.directions.shape[1] in (0, self.rows.shape[1]), "a partition of its rows"
 
+    @property
+    def n_inputs(self) -> int:
+        """Columns of the scaled rows that are corrected."""
+        return self.rows.shape[1] if self.root is None else self.root.shape[0]
+
     def out_of_range(self, X: np.ndarray) -> np.ndarray:
-        """How far scaled rows `X` (n, d) are from the data (n,): 0 within `reach`, 1 from twice that on."""
+        """Distances (n,) of scaled rows `X` (n, d) from the data: 0 up to `reach`, rising to 1 at twice `reach`."""
         X, regions = self._by_region(X)
         result = np.ones(len(X))
         for chosen, part in regions:
@@ -71,30 +83,27 @@ class Corrections(Record):
     def outputs(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Corrections (n, t) for scaled rows `X` (n, d), on the host and in the dtype of `X`."""
         X, regions = self._by_region(X)
-        result = np.zeros((len(X), self.coefs.shape[1]), X.dtype)
+        ops, result = ops_for(X), np.zeros((len(X), self.coefs.shape[1]), X.dtype)
 
         def correct(region: tuple[np.ndarray, slice]) -> None:
             chosen, part = region
             # A region in which corrections gain nothing has zero coefficients.
             if self.coefs[part].any():
-                values = self.kernel(X[chosen], self.rows[part].astype(X.dtype, copy=False))
+                values = kernel_matrix(ops, self.kernel, X[chosen], self.rows[part])
                 result[chosen] = values @ self.coefs[part].astype(X.dtype, copy=False)
 
         run_tasks(correct, regions, n_jobs)
         return result
 
     def _by_region(self, X: np.ndarray) -> tuple[np.ndarray, list[tuple[np.ndarray, slice]]]:
-        """Multiply `X` by root and scale; give for each region indices of its rows in `X` and its slice of `rows`."""
+        """Multiply `X` by root and scale.
+
+        For each region, return the indices of its rows in `X` and its slice of `rows`.
+        """
         X, starts = moved_rows(X, self.root), np.append(0, self.ends)
         regions = self.partition.assign(X)
         parts = [(np.flatnonzero(regions == one), slice(starts[one], starts[one + 1])) for one in np.unique(regions)]
         return X * X.dtype.type(self.scale), parts
-
-    def validation_errors(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A mask (n,) of the validation rows among rows with the given keys, and the errors at the validation rows."""
-        place = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
-        validates = self.keys[place] == keys
-        return validates, self.errors[place[validates]]
 
 
 def nearest(X: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -19,14 +19,14 @@ from phimap.ops import run_tasks
 
 # Maximum number of rows of a region. A model of so many rows takes a tenth of a second.
 _MOST_ROWS = 1500
-# Number of matrices of the order of a region's rows that are in memory at once.
+# Number of matrices in memory at once whose order is the number of rows of a region.
 _ARRAYS = 3
 # Number of validation rows that choose width and alpha, if there are so many.
 _VALIDATION_ROWS = 500
 # Share by which corrections must lower the squared validation error to be kept.
 _GAIN = 0.02
-# Maximum number of times that the width of the model's kernel is halved. Corrections fit residuals of this kernel,
-# which is wide.
+# Maximum number of halvings of the kernel's width. The model's kernel is wide, and its residuals need a kernel of
+# smaller width.
 _MOST_HALVINGS = 6
 # Grid of alphas, in units of k(x, x). With a smaller alpha a sum in float32 would lose digits.
 _ALPHAS = np.geomspace(1e-3, 1e1, 9)
@@ -39,7 +39,7 @@ def n_regions_for(n_rows: int) -> int:
 
 
 def corrections_memory(n_components: int, n_jobs: int | None) -> int:
-    """Peak bytes in addition to the rows: each thread holds the matrices of a region and tiles of outputs."""
+    """Peak bytes besides the rows: each thread holds the matrices of a region and tiles of outputs."""
     return 8 * thread_count(n_jobs) * (_ARRAYS * (2 * _MOST_ROWS) ** 2 + 2 * TILE_ROWS * n_components)
 
 
@@ -59,7 +59,7 @@ def learn_corrections(
     roots : sequence of ndarray of shape (d,) or (d, d), or None
         Matrices by which the rows may be multiplied. The one with the least error is chosen.
     n_jobs : int or None
-        Changes no bit.
+        Threads; the result does not depend on them.
 
     Returns
     -------
@@ -76,8 +76,8 @@ def learn_corrections(
     the residuals of the training fit at the training rows, and their error is taken at the validation rows. Residuals
     of the fit to all rows would not serve: near a validation row they contain its own error with the opposite sign.
 
-    **Cost.** Twice ``n_r^3 / 3`` multiply-adds for each region of n_r rows. For each root, ten to thirty times as much
-    in the regions that choose width and alpha.
+    **Cost.** ``2 n_r^3 / 3`` multiply-adds for each region of n_r rows. The choice of width and alpha takes ten to
+    thirty times as much for each root, in the regions that take part in the choice.
     """
     choices = []
     for root in roots:
@@ -98,7 +98,7 @@ def learn_corrections(
     X = regions.residuals.X
 
     def learn(part: np.ndarray) -> np.ndarray:
-        matrix = _kernel_values(kernel, X[part] * X.dtype.type(chosen.scale))
+        matrix = kernel_values(kernel, X[part] * X.dtype.type(chosen.scale))
         return _solve(matrix, chosen.alpha, residuals.errors[part], residuals.count(part))
 
     order = np.concatenate(regions.parts)
@@ -114,6 +114,7 @@ def learn_corrections(
         residuals.keys[rows][by_key],
         errors[rows][by_key],
         regions.reach(chosen.scale),
+        chosen.alpha,
     )
 
 
@@ -145,7 +146,10 @@ class _Regions:
         return cls(root, moved, partition, [np.flatnonzero(regions == one) for one in range(partition.n_regions)])
 
     def reach(self, scale: float) -> float:
-        """Largest distance of a validation row to the nearest training row of its region; 0 if no region has both."""
+        """Largest distance of a validation row to the nearest training row of its region.
+
+        0 if no region contains both kinds of rows.
+        """
         rows, held_out = self.residuals.X * self.residuals.X.dtype.type(scale), self.residuals.held_out
         distances = np.concatenate(
             [nearest(rows[part[held_out[part]]], rows[part[~held_out[part]]]) for part in self.parts]
@@ -154,7 +158,7 @@ class _Regions:
 
 
 class _Choice(NamedTuple):
-    """Width and alpha of corrections, and the share of the validation error that remains in the tried regions."""
+    """Width and alpha of corrections, and the ratio of the validation errors with and without them."""
 
     scale: float
     alpha: float
@@ -164,10 +168,11 @@ class _Choice(NamedTuple):
 def _choose(kernel: Kernel, regions: _Regions, n_jobs: int | None) -> _Choice | None:
     """Return the choice of least validation error in some regions.
 
-    The result is None if these regions gain too little, or if a region has too many rows.
+    The result is None if the corrections gain too little in these regions, or if a region has too many rows.
     """
     residuals, parts = regions.residuals, regions.parts
-    # Planes do not separate equal rows. So many equal rows form a region that exceeds the memory.
+    # Planes cannot separate equal rows. Many equal rows thus form a region larger than the limit, whose kernel matrix
+    # may not fit into memory.
     if max(map(len, parts)) > 2 * _MOST_ROWS:
         return None
     step = max(1, int(residuals.held_out.sum()) // _VALIDATION_ROWS)
@@ -217,8 +222,8 @@ class _RegionFit:
         self._targets, self._weights = residuals.training_fit_errors[training], residuals.count(training)
         rows, others = (residuals.X[some] * residuals.X.dtype.type(scale) for some in (training, self.validation))
         # A region may be empty, since planes do not separate equal rows.
-        self._matrix = _kernel_values(kernel, rows)
-        self._values = _kernel_values(kernel, others, rows)
+        self._matrix = kernel_values(kernel, rows)
+        self._values = kernel_values(kernel, others, rows)
 
     def errors(self, alpha: float) -> np.ndarray:
         """Errors (r, t) of the validation rows."""
@@ -234,8 +239,11 @@ class _RegionFit:
         return self._residuals.loss(self.validation, errors), slope
 
 
-def _kernel_values(kernel: Kernel, X: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
-    """Kernel values in float64; those of float32 rows come from float32, whose rounding is far below all alphas."""
+def kernel_values(kernel: Kernel, X: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
+    """Kernel values in float64.
+
+    For float32 rows the kernel is computed in float32, whose rounding error is far below all alphas.
+    """
     Y = X if Y is None else Y
     if not (len(X) and len(Y)):
         return np.zeros((len(X), len(Y)))

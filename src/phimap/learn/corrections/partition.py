@@ -37,7 +37,9 @@ class Partition(Record):
 
     @classmethod
     def of_rows(cls, X: np.ndarray, n_regions: int) -> Self:
-        """Divide the rows of `X` (n, d) at the median of their first principal component, and each part likewise.
+        """Divide the rows of `X` (n, d) at the median of their first principal component.
+
+        Divide each part in the same way.
 
         Parameters
         ----------

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phimap._random import row_uniforms
 from phimap.learn.rows.batches import Batch
+from phimap.learn.rows.samples import Reservoir
 from phimap.learn.solver import LinearSolution
 from phimap.learn.weights import joined_weights
 from phimap.ops import ops_for, run_tasks
@@ -19,36 +19,38 @@ TILE_ROWS = 1024
 
 
 class Outputs:
-    """Outputs of several solutions with the same map, in float64. Features are formed unless the map has a shorter way.
+    """Outputs of linear models with the same map, in float64.
 
     Parameters
     ----------
-    solutions : sequence of LinearSolution
     record : MapRecord
     n_jobs : int or None
     """
 
-    def __init__(self, solutions: Sequence[LinearSolution], record: MapRecord, n_jobs: int | None):
-        self._coef = np.concatenate([one.coef for one in solutions], axis=1)
-        self._intercept = np.concatenate([one.intercept for one in solutions])
-        self._n_solutions, self._n_jobs = len(solutions), n_jobs
-        self._ops = ops_for(self._coef)
-        self._record = record.bind(self._ops)
+    def __init__(self, record: MapRecord, n_jobs: int | None):
+        self._record, self._n_jobs, self._ops = record, n_jobs, ops_for(np.empty(0))
 
-    def __call__(self, X: np.ndarray) -> list[np.ndarray]:
-        """Outputs (n, t) of each solution for the scaled rows `X` (n, d)."""
+    def __call__(self, X: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """Outputs (n, k) of coefficients `coef` (m, k) for the scaled rows `X` (n, d)."""
+        record, coef = self._record.unwhitened(coef)
+        bound = record.bind(self._ops)
 
         def tile_outputs(start: int) -> np.ndarray:
             rows = X[start : start + TILE_ROWS].astype(np.float64)
-            return self._record.linear_outputs(self._ops, rows, self._coef)
+            return bound.linear_outputs(self._ops, rows, coef)
 
-        tiles = run_tasks(tile_outputs, range(0, len(X), TILE_ROWS), self._n_jobs)
-        return np.split(np.concatenate(tiles) + self._intercept, self._n_solutions, axis=1)
+        return np.concatenate(run_tasks(tile_outputs, range(0, len(X), TILE_ROWS), self._n_jobs))
+
+    def of_solutions(self, X: np.ndarray, solutions: Sequence[LinearSolution]) -> list[np.ndarray]:
+        """Outputs (n, t) of each solution for the scaled rows `X` (n, d)."""
+        coef = np.concatenate([one.coef for one in solutions], axis=1)
+        intercept = np.concatenate([one.intercept for one in solutions])
+        return np.split(self(X, coef) + intercept, len(solutions), axis=1)
 
 
 @dataclass(frozen=True)
 class Residuals:
-    """Errors of two fits at all training rows: the fit to all rows, and the training fit to those not held out.
+    """Errors of two fits at all training rows: a fit to all rows, and the training fit, without the held-out rows.
 
     Attributes
     ----------
@@ -86,7 +88,7 @@ class Residuals:
         batches: Iterable[Batch],
         errors_of: Callable[[Batch], tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]],
         held_out: np.ndarray,
-        seed: int,
+        sample: Reservoir,
     ) -> Residuals:
         """Compute the residuals of the rows of a stream.
 
@@ -98,12 +100,12 @@ class Residuals:
             or None.
         held_out : ndarray
             Keys of the held-out rows.
-        seed : int
-            Seed of the keys.
+        sample : Reservoir
+            A sample of the stream, which gives the keys of its rows.
         """
         X, errors, training_fit_errors, weights = zip(*map(errors_of, batches), strict=True)
         rows = np.concatenate(X)
-        keys = row_uniforms(0, len(rows), seed)
+        keys = sample.keys_of(0, len(rows))
         return cls(
             rows,
             joined_weights(list(weights), [len(one) for one in X]),

@@ -10,13 +10,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from phimap._dask import is_dask, map_rows
 from phimap._progress import Stages
 from phimap._random import named_streams, seed_sequence
 from phimap._validation import check_choice, check_integer, check_real
-from phimap.config import fixed_budget, size_text, thread_count
+from phimap.config import fixed_budget, memory_budget, size_text, thread_count
 from phimap.kernels import Kernel, StationaryKernel
 from phimap.learn.doubly_stochastic.model import (
     ROWS,
@@ -30,6 +31,7 @@ from phimap.learn.doubly_stochastic.model import (
     in_random_order,
     rows_of_batch,
 )
+from phimap.learn.doubly_stochastic.published import PublishedSteps
 from phimap.learn.fitted import of_fitted
 from phimap.learn.inputs import InputEncoding, LearnerKind, RowChecks, training_batches, training_rows
 from phimap.learn.rows.accumulator import accumulate
@@ -39,16 +41,26 @@ from phimap.learn.rows.summary import RowSummary
 from phimap.learn.scaled_map import scaled
 from phimap.learn.search.families import median_length_scale
 from phimap.learn.search.kernel import STATIONARY, kernel_name
-from phimap.learn.targets.base import Targets
+from phimap.learn.targets.base import Targets, TargetUnits
 from phimap.learn.weights import total_weight, weighted_mean
 from phimap.ops import Array, ops_for
 
+CONSTRUCTIONS = ("preconditioned", "published")
 _ROLES = ("sample", "blocks", "order", "norm")
 # Number of rows from which the length scale is estimated.
 _LENGTH_SCALE_ROWS = 1000
 # Number of steps of full length in `partial_fit`. Later steps shrink like 1 / sqrt(step), because the total number of
 # rows is unknown.
 _FULL_STEPS = 20
+
+
+def takes_batches(model: DoublyStochasticModel) -> bool:
+    """Whether a model can be trained on rows that come in parts; raises an error that names the parameter if not."""
+    if model.construction == "published":
+        raise AttributeError(
+            "`construction` must be 'preconditioned' for rows in parts, got 'published'. Give all rows to `fit`."
+        )
+    return True
 
 
 @dataclass(eq=False, repr=False)
@@ -74,6 +86,9 @@ class DoublyStochasticModel(BaseEstimator):
     projection: str = "auto"
     standardize: str | bool | None = "auto"
     n_epochs: int = 10
+    construction: str = "preconditioned"
+    step_size: float = 4.0
+    block_components: int = 64
     n_jobs: int | None = None
     random_state: Any = None
     verbose: bool = False
@@ -104,11 +119,18 @@ class DoublyStochasticModel(BaseEstimator):
         """
         with self._budget() as memory:
             inputs, targets, (rows, y, weights) = training_rows(X, y, sample_weight, self._kind)
-            model, preconditioner = self._start(ArrayBatches(rows, y, weights, ROWS_AT_A_TIME), inputs, targets, memory)
+            model, sample = self._start(ArrayBatches(rows, y, weights, ROWS_AT_A_TIME), inputs, targets, memory)
             order = named_streams(model.seed, *_ROLES)["order"]
+            if self._is_published:
+                steps = PublishedSteps(self.loss, self.step_size, self.alpha / model.weight_seen, self.n_epochs)
+                self.losses_ = steps.take(model, (rows, y, weights), order, self.n_jobs, bool(self.verbose))
+                self._fitted = model
+                return self
+            preconditioner = self._preconditioner_of(model, sample)
             height = rows_of_batch(rows.shape[0])
             return self._fit(model, preconditioner, lambda: in_random_order(rows, y, weights, height, order))
 
+    @available_if(takes_batches)
     def fit_batches(self, batches: Iterable[tuple[Any, ...]]) -> Self:
         """Fit on a stream of batches, in one pass for the scales and a sample, and `n_epochs` passes for the steps.
 
@@ -126,13 +148,16 @@ class DoublyStochasticModel(BaseEstimator):
         ------
         TypeError
             If `batches` is a one-shot iterator.
+        AttributeError
+            For ``construction="published"``, which needs all rows in memory.
         ValueError, MemoryError
             As in `fit`.
         """
         require_reiterable(batches)
         with self._budget() as memory:
             inputs, targets, checked = training_batches(batches, self._kind)
-            model, preconditioner = self._start(checked, inputs, targets, memory)
+            model, sample = self._start(checked, inputs, targets, memory)
+            preconditioner = self._preconditioner_of(model, sample)
             height = rows_of_batch(model.n_samples_seen)
             return self._fit(model, preconditioner, partial(in_order_of_stream, checked, height))
 
@@ -145,7 +170,8 @@ class DoublyStochasticModel(BaseEstimator):
             else:
                 inputs, targets, (X, y, weights) = training_rows(X, y, sample_weight, self._kind)
                 rows = ArrayBatches(X, y, weights, ROWS_AT_A_TIME)
-                model, self._preconditioner = self._start(rows, inputs, targets, memory, classes, complete=False)
+                model, sample = self._start(rows, inputs, targets, memory, classes, complete=False)
+                self._preconditioner = self._preconditioner_of(model, sample)
                 model.n_samples_seen, model.weight_seen, self._fitted = 0, 0.0, model
             model.n_samples_seen += X.shape[0]
             model.weight_seen += total_weight(weights, X.shape[0])
@@ -187,10 +213,10 @@ class DoublyStochasticModel(BaseEstimator):
         classes: Any = None,
         *,
         complete: bool = True,
-    ) -> tuple[StochasticModel, SamplePreconditioner]:
-        """Return a model with zero coefficients, and its preconditioner.
+    ) -> tuple[StochasticModel, Array]:
+        """Return a model with zero coefficients, and a sample of scaled rows.
 
-        `complete` says that no further rows will be added.
+        `complete` states that no further rows will be added.
         """
         seed = seed_sequence(self.random_state)
         streams = named_streams(seed, *_ROLES)
@@ -200,14 +226,19 @@ class DoublyStochasticModel(BaseEstimator):
         summary.expect(classes)
         if targets.has_labels:
             targets = targets.learned(summary, loss=self.loss, class_weight=None)
-        scaling = summary.moments.scaling(check_standardisation(self.standardize), complete=complete)
+        kind = check_standardisation(self.standardize)
+        scaling = summary.moments.scaling(kind, complete=complete, columns=summary.columns)
         first_rows, _, weights = summary.sample.first(ROWS)
         first_rows = scaled(scaling, first_rows)
         few = None if weights is None else weights[:_LENGTH_SCALE_ROWS]
         kernel = self._chosen_kernel(first_rows[:_LENGTH_SCALE_ROWS], few)
         m, t = self.n_components, targets.n_outputs
         itemsize = ops_for(first_rows).dtype.itemsize
-        needed = 16 * m * t + 24 * ROWS**2 + itemsize * (ROWS + ROWS_AT_A_TIME) * (WIDTH + inputs.n_features)
+        width = self.block_components if self._is_published else None
+        # Memory besides the model: the published steps hold the scores of all rows, the preconditioned steps hold
+        # products of the sample rows.
+        held = 8 * summary.n_rows * t if self._is_published else 24 * ROWS**2
+        needed = 16 * m * t + held + itemsize * (ROWS + ROWS_AT_A_TIME) * ((width or WIDTH) + inputs.n_features)
         if needed > memory:
             raise MemoryError(
                 f"a fit of `n_components`={m} with {t} targets needs {size_text(needed)}, over the budget of "
@@ -215,7 +246,9 @@ class DoublyStochasticModel(BaseEstimator):
             )
         # Each block appends its number to the spawn key of this seed.
         blocks_seed: Any = streams["blocks"].bit_generator.seed_seq
-        blocks = BlockedMap.of(kernel, inputs.n_features, m, self.projection, blocks_seed)
+        # The published directions are independent.
+        projection = "gaussian" if self._is_published and self.projection == "auto" else self.projection
+        blocks = BlockedMap.of(kernel, inputs.n_features, m, projection, blocks_seed, width)
         model = StochasticModel(
             inputs,
             targets,
@@ -228,8 +261,10 @@ class DoublyStochasticModel(BaseEstimator):
             float(summary.moments.n),
         )
         if not targets.has_labels:
+            assert summary.target_range is not None
+            model.exponent = TargetUnits.of_range(*summary.target_range).exponent
             model.intercept = weighted_mean(model.encode(summary.sample.y), summary.sample.weights)
-        return model, self._preconditioner_of(model, first_rows)
+        return model, first_rows
 
     def _problem(self, model: StochasticModel, preconditioner: SamplePreconditioner) -> BlockProblem:
         return BlockProblem(model.blocks, self.loss, self.n_jobs, self.alpha / model.weight_seen, preconditioner)
@@ -250,6 +285,9 @@ class DoublyStochasticModel(BaseEstimator):
         check_integer("n_epochs", self.n_epochs, least=1)
         check_real("alpha", self.alpha, least=0.0)
         check_choice("loss", self.loss, self._losses)
+        check_choice("construction", self.construction, CONSTRUCTIONS)
+        check_real("step_size", self.step_size, above=0.0)
+        check_integer("block_components", self.block_components, least=1)
         thread_count(self.n_jobs)
         check_standardisation(self.standardize)
         if isinstance(self.kernel, str):
@@ -263,8 +301,8 @@ class DoublyStochasticModel(BaseEstimator):
             if isinstance(self.length_scale, str):
                 raise ValueError(f"`length_scale` must be a positive number or 'median', got {self.length_scale!r}.")
             check_real("length_scale", self.length_scale, above=0.0)
-        with fixed_budget() as memory:
-            yield memory
+        with fixed_budget():
+            yield memory_budget()
 
     def _chosen_kernel(self, rows: Array, weights: np.ndarray | None) -> StationaryKernel:
         if not isinstance(self.kernel, str):
@@ -273,6 +311,10 @@ class DoublyStochasticModel(BaseEstimator):
         make = STATIONARY[kernel_name(self.kernel, STATIONARY)]
         scale = self.length_scale
         return make(median_length_scale(rows, make(1.0), weights) if isinstance(scale, str) else float(scale))
+
+    @property
+    def _is_published(self) -> bool:
+        return self.construction == "published"
 
     @property
     def _kind(self) -> LearnerKind:
@@ -331,8 +373,8 @@ class DoublyStochasticModel(BaseEstimator):
         return coef[:, 0] if coef.shape[1] == 1 else coef.T
 
     @property
-    def intercept_(self) -> Any:
-        """Intercept, a float or (t,) for several targets."""
+    def constant_(self) -> Any:
+        """Constant of the linear model, a float or (t,) for several targets, see `KernelModel.constant_`."""
         check_is_fitted(self)
         intercept = self._fitted.intercept
         return float(intercept[0]) if intercept.size == 1 else intercept

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
-from phimap.learn.doubly_stochastic.base import DoublyStochasticModel
+from phimap.learn.doubly_stochastic.base import DoublyStochasticModel, takes_batches
 from phimap.learn.doubly_stochastic.model import StochasticModel
 from phimap.learn.fitted import of_fitted
 from phimap.learn.targets.classes import Classes
@@ -19,8 +19,9 @@ from phimap.learn.targets.numbers import Numbers
 class DoublyStochasticRegressor(MultiOutputMixin, RegressorMixin, DoublyStochasticModel):
     """Kernel regression by stochastic gradients, with random directions that are drawn again whenever needed.
 
-    Minimises ``|Y - phi(X) W - c|^2 + alpha |W|^2`` over m random Fourier features phi, as `KernelRegressor` does, but
-    stores only the m x t coefficients: neither directions (m x d) nor a Gram matrix (m x m) nor features (n x m).
+    Minimises ``|Y - phi(X) W - c|^2 + alpha |W|^2`` over m random Fourier features phi, as `KernelRegressor` does. It
+    stores only the m x t coefficients, and neither the directions (m x d), nor a Gram matrix (m x m), nor the features
+    (n x m).
 
     Parameters
     ----------
@@ -40,7 +41,17 @@ class DoublyStochasticRegressor(MultiOutputMixin, RegressorMixin, DoublyStochast
     standardize : {"auto", "columns", "global"} or None, default="auto"
         As in `KernelRegressor`.
     n_epochs : int, default=10
-        Passes over all rows.
+        Passes over all rows. For ``construction="published"`` the batches of all steps together have as many rows.
+    construction : {"preconditioned", "published"}, default="preconditioned"
+        The algorithm. ``"preconditioned"`` changes all coefficients in every step, see Notes. ``"published"`` is that
+        of the source: every step adds a new block of features, and step t has the length `step_size` / t. It needs all
+        rows in `fit`.
+    step_size : float, default=4.0
+        Length theta of the first published step. The source proves that the squared error of f_t falls like 1 / t if
+        theta times alpha / n is above 1. Steps t overshoot, with a squared loss, while theta / t times the largest
+        eigenvalue of the kernel matrix over n (at most 1) is above 2.
+    block_components : int, default=64
+        Number of features that a published step adds; there are `n_components` / `block_components` steps.
     n_jobs : int or None, default=None
         Threads; None takes the configured number. Does not change the result.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
@@ -51,18 +62,20 @@ class DoublyStochasticRegressor(MultiOutputMixin, RegressorMixin, DoublyStochast
     Attributes
     ----------
     coef_ : ndarray of shape (n_components,) or (n_targets, n_components)
-    intercept_ : float or ndarray of shape (n_targets,)
+    constant_ : float or ndarray of shape (n_targets,)
     kernel_ : StationaryKernel
         The exact kernel that the features estimate.
     losses_ : ndarray of shape (n_epochs,)
         Mean loss over the rows of each epoch. The loss of a row is computed before the step that uses the row, so the
-        rows of the first epoch are unseen. Absent if only `partial_fit` was called.
+        rows of the first epoch are unseen. Absent if only `partial_fit` was called. For the published construction, the
+        mean loss of each step's batch (n_steps,).
     scaling_ : Scaling
         Shift and factor of each column.
     blocks_ : BlockedMap
         Kernel and seed from which every block of features is drawn.
     solver_ : SamplePreconditioner
-        The sample of rows that preconditions the steps; model files keep it with ``statistics=True``.
+        The sample of rows that preconditions the steps; model files keep it with ``statistics=True``. Absent for the
+        published construction.
     n_features_in_, n_samples_seen_, n_steps_ : int
     weight_seen_ : float
         Sum of the weights of the rows seen.
@@ -70,13 +83,14 @@ class DoublyStochasticRegressor(MultiOutputMixin, RegressorMixin, DoublyStochast
     Notes
     -----
     **Error.** The error of the closed form on the same features, up to incomplete convergence. On protein, elevators
-    and kin40k the test error is within 1 % of that of the closed form. A tiny alpha takes more epochs, see the guide.
-    Steps depend on the order of rows, so a weighted row is equivalent to repeated rows only approximately.
+    and kin40k the test errors of both are within 1 %. A tiny alpha takes more epochs, see the guide. Steps depend on
+    the order of rows, so a weighted row is equivalent to repeated rows only approximately.
 
     **Cost.** An epoch forms the features of all rows three times, forms the features of 2,048 sample rows twice in each
     step, and takes ``O(n m t)`` multiply-adds. The preconditioner takes ``3,072^2 m / 2`` multiply-adds at the start.
     Memory: 16 bytes a coefficient, 1,024 features of 4,096 rows, and at the start about 200 MB for the products of
-    3,072 sample rows. Only the first depends on m, and none on n.
+    3,072 sample rows. Only the first depends on m, and none on n. The published construction forms the features of all
+    rows once, and holds 8 bytes a row and target.
 
     **Differs from the source in** the following. The source adds one block of features in each step, so that their
     number grows with the steps, and takes steps of length theta / t. Here m is fixed, and every step changes all
@@ -84,6 +98,10 @@ class DoublyStochasticRegressor(MultiOutputMixin, RegressorMixin, DoublyStochast
     ``(Z_S^T Z_S / s + level)^-1`` of a sample S of rows, whereas the source's experiments use the Gram matrix of the
     block. The length of a step minimises an upper bound of the loss of the batch, so that there is no step size to
     choose. In the second half of the steps, this length is multiplied by a factor that falls linearly to 0.
+
+    With ``construction="published"`` these differences remain. Targets are centred at their mean. A step has a batch of
+    rows and a block of features, as in the source's experiments, instead of one of each. The scores of all rows are
+    kept, so that every block is drawn only once. The iterates are those of the source.
 
     References
     ----------
@@ -105,6 +123,7 @@ class DoublyStochasticRegressor(MultiOutputMixin, RegressorMixin, DoublyStochast
     _targets_type = Numbers
     _losses = ("squared",)
 
+    @available_if(takes_batches)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Make one pass over further rows.
 
@@ -134,8 +153,8 @@ class DoublyStochasticClassifier(ClassifierMixin, DoublyStochasticModel):
 
     Parameters
     ----------
-    kernel, n_components, alpha, length_scale, projection, standardize, n_epochs, n_jobs, random_state, \
-verbose : optional
+    kernel, n_components, alpha, length_scale, projection, standardize, n_epochs, construction, step_size, \
+block_components, n_jobs, random_state, verbose : optional
         As in `DoublyStochasticRegressor`, with the same defaults.
     loss : {"logistic", "hinge", "squared_hinge", "squared"}, default="logistic"
         ``"logistic"`` is the negative binomial or multinomial log-likelihood. ``"hinge"`` is the loss of a support
@@ -147,7 +166,7 @@ verbose : optional
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels, sorted.
-    coef_, intercept_, kernel_, losses_, scaling_, blocks_, solver_, n_features_in_, n_samples_seen_, n_steps_, \
+    coef_, constant_, kernel_, losses_, scaling_, blocks_, solver_, n_features_in_, n_samples_seen_, n_steps_, \
 weight_seen_
         As in `DoublyStochasticRegressor`.
 
@@ -180,6 +199,7 @@ weight_seen_
 
     loss: str = "logistic"
 
+    @available_if(takes_batches)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Make one pass over further rows.
 

@@ -1,4 +1,4 @@
-"""A linear model on features of which no direction is stored: blocks drawn when needed, steps, and the fitted model."""
+"""A linear model on random features whose directions are drawn again whenever they are needed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from phimap._validation import check_outputs
 from phimap.features.fourier import FourierFeatures, FourierRecord
 from phimap.kernels import StationaryKernel
 from phimap.learn.blocks.blocks import feature_block
@@ -34,7 +35,7 @@ WIDTH = 1024
 
 @dataclass(frozen=True)
 class BlockedMap(Record):
-    """Random Fourier features, divided into blocks of columns.
+    """Random Fourier features, divided into blocks. Each block can be drawn again from the seed.
 
     Attributes
     ----------
@@ -43,6 +44,8 @@ class BlockedMap(Record):
     projection : str
     seed : SeedSequence
         Block b is a `FourierFeatures` whose seed has b appended to its spawn key.
+    width : int or None
+        Number of features of a block; None is `WIDTH`.
     """
 
     kernel: StationaryKernel
@@ -50,25 +53,37 @@ class BlockedMap(Record):
     n_components: int = field(metadata=of_number(least=1))
     projection: str
     seed: np.random.SeedSequence
+    width: int | None = field(default=None, metadata=of_number(least=1))
 
     @classmethod
     def of(
-        cls, kernel: StationaryKernel, n_features: int, n_components: int, projection: str, seed: np.random.SeedSequence
+        cls,
+        kernel: StationaryKernel,
+        n_features: int,
+        n_components: int,
+        projection: str,
+        seed: np.random.SeedSequence,
+        width: int | None = None,
     ) -> BlockedMap:
         """Return a map; choose the projection if it is ``"auto"``."""
         if projection == "auto":
             invariant = kernel.spectral_law(n_features).is_rotation_invariant
             projection = "orthogonal" if invariant else "gaussian"
-        return cls(kernel, n_features, n_components, projection, seed)
+        return cls(kernel, n_features, n_components, projection, seed, width)
 
     @property
     def columns(self) -> list[slice]:
         """The columns of each block."""
-        return [slice(first, min(first + WIDTH, self.n_components)) for first in range(0, self.n_components, WIDTH)]
+        return [self._columns(number) for number in range(-(-self.n_components // (self.width or WIDTH)))]
+
+    def _columns(self, number: int) -> slice:
+        """The columns of one block."""
+        width = self.width or WIDTH
+        return slice(number * width, min((number + 1) * width, self.n_components))
 
     def record(self, number: int) -> FourierRecord:
         """Draw one block; the features of all blocks together estimate the kernel."""
-        columns = self.columns[number]
+        columns = self._columns(number)
         width = columns.stop - columns.start
         seed = np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, number))
         block = FourierFeatures(self.kernel, width, projection=self.projection, random_state=seed)
@@ -77,18 +92,20 @@ class BlockedMap(Record):
         return replace(record, scale=record.scale * (width / self.n_components) ** 0.5)
 
     def features(self, ops: Ops, parts: Sequence[Array], n_jobs: int | None) -> Iterator[tuple[slice, list[Array]]]:
-        """Yield, for each block, its columns and a list of its features of each of the `parts`.
+        """Yield, for each block, its columns and the list of its features of each of the `parts`.
 
         A part is an array of rows (r, d); all parts are of one backend.
         """
         for number, columns in enumerate(self.columns):
-            record = self.record(number).bind(ops)
-            found = []
-            for rows in parts:
-                out = ops.empty((rows.shape[0], columns.stop - columns.start))
-                evaluate(record, ops, rows, out, n_jobs)
-                found.append(out)
-            yield columns, found
+            yield columns, list(self.block_features(number, ops, parts, n_jobs))
+
+    def block_features(self, number: int, ops: Ops, parts: Iterable[Array], n_jobs: int | None) -> Iterator[Array]:
+        """Yield the features of each of the `parts` for one block, which is drawn once."""
+        record = self.record(number).bind(ops)
+        for rows in parts:
+            out = ops.empty((rows.shape[0], record.n_components))
+            evaluate(record, ops, rows, out, n_jobs)
+            yield out
 
     def scores(self, X: Array, coef: np.ndarray, intercept: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return ``phi(x)^T W + c`` (r, t), in float64, for scaled rows `X`."""
@@ -98,19 +115,19 @@ class BlockedMap(Record):
         return scores
 
 
-#: Number of sample rows of a preconditioner, and of validation rows on which its level is checked.
+#: Number of sample rows of a preconditioner, and number of validation rows on which its level is checked.
 SAMPLE_ROWS, VALIDATION_ROWS = 2048, 1024
 #: Largest number of random rows that a preconditioner uses.
 ROWS = SAMPLE_ROWS + VALIDATION_ROWS
-# Factor from one level that is tried to the next: half a decade.
+# Ratio of two successive levels that are tried: half a decade.
 _STEP = 10**-0.5
 # Largest preconditioned norm on the validation rows. If the norm is larger, the sample does not represent the
 # directions with curvature below the level.
 _MOST_NORM = 30.0
 # Number of steps of the power iteration. They give the norm to a few percent.
 _POWERS = 15
-# Largest and least number of rows of a batch, and number of steps of an epoch for which batches are made smaller. With
-# so many rows, matrix products run at full speed, and a step costs little compared with the features.
+# Largest and least number of rows of a batch. An epoch has at least `_STEPS` steps, as far as the least number of rows
+# allows. With so many rows, matrix products run at full speed, and a step costs little compared with the features.
 _MOST_ROWS, _LEAST_ROWS, _STEPS = 4096, 512, 8
 #: Losses by name, each with a bound of its second derivative with respect to one of the t scores of a row.
 LOSSES: dict[str, tuple[Loss, float]] = {
@@ -149,9 +166,9 @@ class SamplePreconditioner(Record):
     ) -> SamplePreconditioner:
         """Return the preconditioner of random scaled rows (r, n_features), a third of which are validation rows.
 
-        `penalty` is the penalty in `BlockProblem`. Levels are lowered from 1 in half decades, at most to the penalty,
-        while the Gram matrix of the validation rows, preconditioned and divided by the level, has a norm of at most 30.
-        The last such level is taken.
+        `penalty` is the penalty in `BlockProblem`. The level is lowered from 1 in half decades, at most to the penalty.
+        Each level is tested on the Gram matrix of the validation rows, preconditioned and divided by the level: its
+        norm must be at most 30. The last level that passes is taken.
         """
         size = min(SAMPLE_ROWS, -(-2 * rows.shape[0] // 3))
         others = slice(size, size + VALIDATION_ROWS) if rows.shape[0] > size else slice(0, size)
@@ -310,7 +327,8 @@ class BlockProblem:
         scores = self.blocks.scores(X, coef, intercept, self.n_jobs)
         slopes = loss.slopes(scores, targets) * shares
         sample = ops.constant(preconditioner.rows) if not ops.is_sparse(preconditioner.rows) else preconditioner.rows
-        # The gradient, and its products with the features of the sample; the intercept has a constant feature.
+        # Compute the gradient, and its products with the features of the sample. The intercept counts as a constant
+        # feature.
         gradient, at_intercept = np.empty_like(coef), slopes.sum(axis=0)
         products = np.tile(at_intercept, (sample.shape[0], 1))
         for columns, (Z, Z_sample) in self.blocks.features(ops, (X, sample), self.n_jobs):
@@ -359,6 +377,9 @@ class StochasticModel(Record):
     n_samples_seen, n_steps : int
     weight_seen : float
         Sum of the weights of the rows seen.
+    exponent : int
+        Steps and outputs are computed for targets divided by ``2^exponent``, so that float32 can represent them. It is
+        0 for most targets.
     """
 
     inputs: InputEncoding
@@ -371,11 +392,12 @@ class StochasticModel(Record):
     n_samples_seen: int = field(default=0, metadata=of_number(least=0))
     weight_seen: float = field(default=0.0, metadata=of_number(least=0))
     n_steps: int = field(default=0, metadata=of_number(least=0))
+    exponent: int = field(default=0, metadata=of_number(least=-2048, most=2048))
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
         width = self.inputs.n_features
         yield self.blocks.n_features == width == self.scaling.shift.size, "blocks and a scaling of its rows"
-        yield self.scaling.root is None and self.scaling.squash is None, "a scaling by columns alone"
+        yield self.scaling.root is None and self.scaling.form is None, "a scaling by columns alone"
         yield self.coef.shape[0] == self.blocks.n_components, "a coefficient for each feature"
         yield self.intercept.size == self.targets.n_outputs, "an output for each target or class"
 
@@ -392,16 +414,23 @@ class StochasticModel(Record):
         mean_weight = self.weight_seen / self.n_samples_seen
         counted = np.ones(X.shape[0]) if weights is None else weights / mean_weight
         self.n_steps += 1
-        return problem.step(scaled(self.scaling, X), self.encode(y), counted, self.coef, self.intercept, damping)
+        coef, intercept = (np.ldexp(part, -self.exponent) for part in (self.coef, self.intercept))
+        targets = np.ldexp(self.encode(y), -self.exponent)
+        loss = problem.step(scaled(self.scaling, X), targets, counted, coef, intercept, damping)
+        self.coef, self.intercept = (np.ldexp(part, self.exponent) for part in (coef, intercept))
+        return loss
 
     def scores(self, X: Any, n_jobs: int | None) -> np.ndarray:
         """Return outputs (n, t), computed batch by batch; `X` are rows as users pass them."""
         X = self.inputs.training_rows(X)
         scores = np.empty((X.shape[0], self.intercept.size))
-        for start in range(0, X.shape[0], ROWS_AT_A_TIME):
-            part = slice(start, start + ROWS_AT_A_TIME)
-            scores[part] = self.blocks.scores(scaled(self.scaling, X[part]), self.coef, self.intercept, n_jobs)
-        return scores.astype(ops_for(X).dtype, copy=False)
+        coef, intercept = (np.ldexp(part, -self.exponent) for part in (self.coef, self.intercept))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, X.shape[0], ROWS_AT_A_TIME):
+                part = slice(start, start + ROWS_AT_A_TIME)
+                scores[part] = self.blocks.scores(scaled(self.scaling, X[part]), coef, intercept, n_jobs)
+            dtype = np.float64 if self.exponent else ops_for(X).dtype
+            return check_outputs("predictions", np.ldexp(scores, self.exponent).astype(dtype, copy=False))
 
     def predictions(self, X: Any, n_jobs: int | None) -> np.ndarray:
         """Return predicted targets (n,) or (n, t) at rows `X`."""
@@ -414,7 +443,7 @@ class StochasticModel(Record):
 
     def log_probabilities(self, X: Any, n_jobs: int | None) -> np.ndarray:
         """Logarithms of the probabilities of the classes (n, n_classes), for the logistic loss."""
-        return log_probabilities(self.scores(X, n_jobs))
+        return check_outputs("probabilities", log_probabilities(self.scores(X, n_jobs)))
 
     def probabilities(self, X: Any, n_jobs: int | None) -> np.ndarray:
         """Probabilities of the classes (n, n_classes), for the logistic loss."""

@@ -1,4 +1,4 @@
-"""Losses of scores: their values, their slopes, and the curvature by which a solver scales its steps."""
+"""Losses of scores: their values, their slopes, and the curvatures that scale the steps of a solver."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit, log_expit, log_softmax
+from scipy.special import expit, log_expit, log_softmax, logit
 
 from phimap.learn.solver import LinearSolution
 
@@ -21,6 +21,10 @@ class Loss(ABC):
     #: Upper bound of the mean loss. The accuracy of a solution is relative to its mean loss or to this bound, whichever
     #: is smaller.
     typical: float = np.inf
+    #: Typical second derivative. Values of alpha are tried in this unit.
+    stiffness: float = 1.0
+    #: Mean loss that is negligible. The accuracy of solutions with smaller mean losses is relative to it.
+    negligible: float = 0.0
 
     @abstractmethod
     def values(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -31,12 +35,20 @@ class Loss(ABC):
         """Derivatives of the loss with respect to the scores (r, t)."""
 
     @abstractmethod
-    def curvatures(self, slopes: np.ndarray) -> np.ndarray:
-        """Second derivatives with respect to each score (r, t), computed from the first derivatives."""
+    def curvatures(self, scores: np.ndarray, targets: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """Second derivatives with respect to each score (r, t), given the first derivatives `slopes`."""
+
+    def first_intercept(self, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """An intercept (t,) close to the minimum of the loss without features."""
+        return np.zeros(targets.shape[1])
 
     def held_out_values(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Losses (r,) of held-out rows, by which alpha is chosen."""
         return self.values(scores, targets)
+
+    def restore(self, solution: LinearSolution) -> LinearSolution:
+        """Convert a solution from the units of the scores to those of the encoded targets."""
+        return solution
 
 
 class Logistic(Loss):
@@ -52,7 +64,15 @@ class Logistic(Loss):
             return -targets * expit(-targets * scores)
         return np.exp(log_softmax(scores, axis=1)) - (targets > 0)
 
-    def curvatures(self, slopes: np.ndarray) -> np.ndarray:
+    def first_intercept(self, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        shares = weights @ (targets > 0) / weights.sum()
+        # A class without rows counts as if it had half a row.
+        shares = np.clip(shares, 0.5 / len(targets), 1 - 0.5 / len(targets))
+        # Adding a number to all scores does not change the loss. The mean is set to 0, which is also the
+        # mean in a minimisation that starts at zero.
+        return logit(shares) if len(shares) == 1 else np.log(shares) - np.log(shares).mean()
+
+    def curvatures(self, scores: np.ndarray, targets: np.ndarray, slopes: np.ndarray) -> np.ndarray:
         # A slope is the probability of a class, or minus the probability of all other classes.
         return np.abs(slopes) * (1 - np.abs(slopes))
 
@@ -73,7 +93,7 @@ class Squared(Loss):
     def slopes(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return scores - targets
 
-    def curvatures(self, slopes: np.ndarray) -> np.ndarray:
+    def curvatures(self, scores: np.ndarray, targets: np.ndarray, slopes: np.ndarray) -> np.ndarray:
         return np.ones_like(slopes)
 
 
@@ -95,7 +115,7 @@ class Hinge(Loss):
     def slopes(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return -targets * np.clip((1.0 - targets * scores) / CORNER, 0.0, 1.0)
 
-    def curvatures(self, slopes: np.ndarray) -> np.ndarray:
+    def curvatures(self, scores: np.ndarray, targets: np.ndarray, slopes: np.ndarray) -> np.ndarray:
         steepness = np.abs(slopes)
         return ((steepness > 0) & (steepness < 1)) / CORNER
 
@@ -109,22 +129,20 @@ class SquaredHinge(Loss):
     def slopes(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return -2.0 * targets * np.maximum(1.0 - targets * scores, 0.0)
 
-    def curvatures(self, slopes: np.ndarray) -> np.ndarray:
+    def curvatures(self, scores: np.ndarray, targets: np.ndarray, slopes: np.ndarray) -> np.ndarray:
         return 2.0 * (slopes != 0)
 
 
 #: Error, in units of the scale, beyond which its absolute value enters the loss. This is the default of scikit-learn's
 #: `HuberRegressor`. For normal errors the estimate needs 5 % more rows than least squares.
 EPSILON = 1.35
-# Value at which held-out errors are cut off. Otherwise a few very large errors would dominate the choice of alpha.
-_LARGEST = 10.0
+#: Held-out errors are cut off at this value. Otherwise a few very large errors would dominate the choice of alpha.
+LARGEST = 10.0
 
 
 @dataclass(frozen=True)
-class Huber(Loss):
-    """Half the square of errors up to 1.35, continued by its tangents beyond, summed over targets.
-
-    Scores and errors are in the units ``(y - centre) / scale`` of the targets y, which are numbers.
+class ScaledErrors(Loss):
+    """A loss of errors in the units ``(y - centre) / scale`` of the targets y, which are numbers.
 
     Attributes
     ----------
@@ -140,18 +158,6 @@ class Huber(Loss):
         """Errors (r, t) of the scores, in the units of the loss."""
         return scores - (targets - self.centre) / self.scale
 
-    def values(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return _values(np.abs(self.errors(scores, targets)))
-
-    def slopes(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return np.clip(self.errors(scores, targets), -EPSILON, EPSILON)
-
-    def curvatures(self, slopes: np.ndarray) -> np.ndarray:
-        return (np.abs(slopes) < EPSILON).astype(np.float64)
-
-    def held_out_values(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return _values(np.minimum(np.abs(self.errors(scores, targets)), _LARGEST))
-
     def restore(self, solution: LinearSolution) -> LinearSolution:
         """Convert a solution to the units of the targets."""
         assert solution.centre is not None
@@ -160,6 +166,22 @@ class Huber(Loss):
         if held_out is not None:
             held_out = replace(held_out, predictions=held_out.predictions * self.scale + self.centre)
         return replace(solution, coef=coef, intercept=intercept, centre=centre, held_out=held_out, scale=self.scale)
+
+
+class Huber(ScaledErrors):
+    """Half the square of errors up to 1.35, continued by its tangents beyond, summed over targets."""
+
+    def values(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return _values(np.abs(self.errors(scores, targets)))
+
+    def slopes(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return np.clip(self.errors(scores, targets), -EPSILON, EPSILON)
+
+    def curvatures(self, scores: np.ndarray, targets: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        return (np.abs(slopes) < EPSILON).astype(np.float64)
+
+    def held_out_values(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return _values(np.minimum(np.abs(self.errors(scores, targets)), LARGEST))
 
 
 def _values(errors: np.ndarray) -> np.ndarray:
@@ -182,6 +204,6 @@ def scale_ratio(sums: np.ndarray) -> np.ndarray:
     The scale makes the mean of min(r^2, 1.35^2) one, where r is an error over the scale, as in `HuberRegressor`.
     """
     squares, large, total = sums
-    # The result is exact if no error crosses the threshold. The bound applies if the scale is far too small.
+    # The ratio is exact if no error crosses the threshold. It is bounded, because the scale may be far too small.
     small = np.maximum(total - EPSILON**2 * large, 0.05 * total)
     return np.clip(np.sqrt(squares / small), np.where(large > 0.5 * total, 2.0, 0.125), 8.0)

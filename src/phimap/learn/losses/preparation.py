@@ -1,8 +1,8 @@
-"""Preparation for the minimisation of losses: a sample of the rows, a preconditioner, and paths over alpha."""
+"""Preparation for the minimisation of losses: a sample of the rows, a preconditioner, and paths of alphas."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
@@ -18,14 +18,15 @@ from phimap.learn.ridge.cholesky import BlockedCholesky, factor_with_retries
 from phimap.learn.ridge.nystroem_preconditioner import ARRAYS, NystroemPreconditioner, test_matrix
 from phimap.learn.ridge.solver import GramAccumulator, RidgeSolver
 from phimap.learn.rows.accumulator import Accumulator, AnyAccumulator, PairAccumulator, accumulate
+from phimap.learn.rows.units import RowUnits
 from phimap.learn.solver import LinearSolution, PassSums, Problem, Stream, Sums, solve
 from phimap.ops import single_threaded_blas
 
 # Largest number of rows of a sample. The held-out loss of so many rows separates alphas whose losses differ by a
 # percent.
 _MOST_ROWS = 16384
-#: Number of folds, and largest number of rows for which every fold is held out in turn. With more rows one fold is held
-#: out.
+#: Number of folds, and largest number of rows for which every fold is held out in turn. With more rows, a single fold
+#: is held out.
 FOLDS, _FEW_ROWS = 5, 4096
 
 
@@ -39,12 +40,14 @@ class LossSample(Accumulator):
     memory : int
         Bytes that the sample's features may take.
     seed : int
+    units : RowUnits or None
+        Units of rows, which no fold divides; None for single rows.
     first_row : int, default=0
         The row of the stream with which the sample begins.
     """
 
-    def __init__(self, n: int, memory: int, seed: int, first_row: int = 0):
-        self._n, self._memory, self._seed, self._n_seen = n, memory, seed, first_row
+    def __init__(self, n: int, memory: int, seed: int, units: RowUnits | None = None, first_row: int = 0):
+        self._n, self._memory, self._seed, self._units, self._n_seen = n, memory, seed, units, first_row
         self.n_rows = 0
         self._blocks: list[tuple[FeatureBlock, np.ndarray, np.ndarray, np.ndarray]] = []
 
@@ -55,10 +58,14 @@ class LossSample(Accumulator):
         # The index in the stream determines whether a row is sampled, and its fold.
         uniforms = row_uniforms(self._n_seen, rows.shape[0], self._seed)
         index = np.flatnonzero(uniforms < share)
+        numbers = self._n_seen + index
         self._n_seen += rows.shape[0]
         self.n_rows += index.size
         if index.size:
-            folds = (np.floor(uniforms[index] / share * FOLDS * 1024) % FOLDS).astype(np.intp)
+            if self._units is None:
+                folds = (np.floor(uniforms[index] / share * FOLDS * 1024) % FOLDS).astype(np.intp)
+            else:
+                folds = self._units.folds(numbers, FOLDS)
             self._blocks.append((rows.rows(index), targets[index], weights[index], folds))
 
     def merge(self, later: LossSample) -> None:
@@ -84,7 +91,10 @@ class LossSample(Accumulator):
         """Folds to hold out. Neither such a fold nor the rest of the sample is empty."""
         counts = np.bincount(np.concatenate([np.empty(0, np.intp), *(part[3] for part in self._blocks)]))
         usable = [fold for fold, count in enumerate(counts) if 0 < count < self.n_rows]
-        return usable if self.n_rows <= _FEW_ROWS else usable[:1]
+        # If units are moments in time, only fold 0 is held out. It contains the latest rows, which are predicted from
+        # earlier rows.
+        in_time = self._units is not None and self._units.in_time
+        return usable if self.n_rows <= _FEW_ROWS and not in_time else usable[:1]
 
     def rows(self, fold: int | None = None, *, held_out: bool = False) -> list[WeightedBlock]:
         """The rows outside of a fold, or with `held_out` the rows of the fold; all rows if `fold` is None."""
@@ -98,13 +108,13 @@ class LossSample(Accumulator):
         return parts
 
 
-# Largest ratio of a shift to that of a factorisation, or its inverse, at which the factorisation still serves. A new
-# factorisation costs more than the few passes that it would save.
+# A factorisation is used for shifts up to this factor above or below its own shift. A new factorisation costs more than
+# the few passes that it would save.
 _SERVES = 12.0
 
 
 class FactorPreconditioner:
-    """Solutions by a factorisation, which serves all shifts near its own."""
+    """Solve systems with a matrix plus a shift. One factorisation is used for all shifts close to its own."""
 
     def __init__(self, matrix: BlockTriangle, eps: float, n_jobs: int | None):
         self._matrix, self._n_jobs = matrix, n_jobs
@@ -159,8 +169,8 @@ def preconditioner_of(
         return NystroemPreconditioner.of_sketch(test, sketch, rounding), sums / n, both.other
 
 
-# Tolerance of the solutions on a path, and largest number of passes. With this tolerance held-out losses are within a
-# percent of those at the minimum, mostly within a thousandth.
+# Tolerance of the solutions on a path, and largest number of passes. With this tolerance, held-out losses differ by at
+# most a percent, and mostly by a thousandth, from the held-out losses at the minimum.
 _TOLERANCE, _MOST_PASSES = 1e-2, 60
 
 
@@ -181,12 +191,12 @@ class Path:
     share : float
         Number of these rows divided by the number of all rows of the problem.
     start : tuple of ndarrays (m, t) and (t,) or None
-        Where the first solution begins; None starts at zero.
+        Start of the first solution; None starts at the intercept of a model without features.
     """
 
     loss: Loss
     prepared: LossPreparation
-    rows: Stream
+    rows: Iterable[WeightedBlock]
     share: float
     start: Model | None = None
     _last: list[LinearSolution] = field(default_factory=list)
@@ -201,7 +211,7 @@ class Path:
     def _extrapolated(self, alpha: float) -> Model | None:
         """The extrapolation of the last two solutions to `alpha`."""
         if not self._last:
-            return self.start
+            return self._first() if self.start is None else self.start
         before, last = self._last[0], self._last[-1]
         if before is last:
             return last.coef, last.intercept
@@ -211,20 +221,29 @@ class Path:
             last.intercept + share * (last.intercept - before.intercept),
         )
 
+    def _first(self) -> Model | None:
+        """Start without coefficients, at an intercept close to the minimum.
 
-# The sample takes at most one part in this many of the memory. Its copy by folds takes as much again while alpha is
-# chosen.
+        From zero, rare classes would need many steps.
+        """
+        targets, weights = (np.concatenate(parts) for parts in list(zip(*self.rows, strict=True))[1:])
+        intercept = self.loss.first_intercept(targets, weights)
+        return np.zeros((self.prepared.problem.m, intercept.size)), intercept
+
+
+# The sample may take at most this fraction (as an inverse) of the memory. While alpha is chosen, a copy of the sample,
+# sorted by folds, takes as much again.
 _SAMPLE_SHARE = 8
 
 
 @dataclass(frozen=True)
 class LossPreparation:
-    """A sample of the rows, the mean of all rows, a preconditioner, and the steps of the minimisations so far.
+    """A sample of the rows, the mean of all rows, a preconditioner, and the steps of earlier minimisations.
 
     Attributes
     ----------
     problem : Problem
-        The problem; its memory is what the sample and the models leave.
+        The problem; its memory is the part that the sample and the models do not use.
     sample : LossSample
     preconditioner : FactorPreconditioner or NystroemPreconditioner
     mean : ndarray of shape (m,)
@@ -242,7 +261,8 @@ class LossPreparation:
         """Prepare a problem, in one pass over its rows."""
         left = max(problem.memory - _models_memory(problem.m, problem.t), 0)
         spent = left // _SAMPLE_SHARE
-        sample = partial(LossSample, problem.n, spent, int(problem.rng.integers(2**63)))
+        seed = int(problem.rng.integers(2**63))
+        sample = partial(LossSample, problem.n, spent, seed, problem.validation.units)
         problem = replace(problem, memory=left - 2 * spent)
         preconditioner, mean, rows = preconditioner_of(problem, sample)
         return cls(problem, rows, preconditioner, mean, Steps())
@@ -267,10 +287,13 @@ class LossPreparation:
         share: float = 1.0,
         passes: int | None = None,
     ) -> LinearSolution:
-        """Solve on `rows`, which are about `share` of all rows; the other parameters are those of `QuasiNewton`."""
+        """Minimise over `rows`, which are about `share` of all rows.
+
+        The other parameters are those of `QuasiNewton`.
+        """
 
         def precondition(R: np.ndarray, shift: float) -> np.ndarray:
-            # The Gram matrix of these rows is about `share` times that of all rows.
+            # The Gram matrix of these rows is about `share` times the Gram matrix of all rows.
             return self.preconditioner.solve(R, shift / share) / share
 
         options = {"tolerance": tolerance, "passes": passes, "n_jobs": self.problem.n_jobs}
@@ -279,7 +302,7 @@ class LossPreparation:
 
 
 def least_memory(m: int, t: int) -> int:
-    """Smallest number of bytes held, not counting a block of features; a sketch is then the preconditioner."""
+    """Least number of bytes, for which a sketch is the preconditioner; a block of features is not counted."""
     return 8 * m * ARRAYS * NystroemPreconditioner.rank_of(m) + _models_memory(m, t)
 
 

@@ -21,7 +21,7 @@ N_STEPS = 24
 PASSES = 300
 #: Default tolerance, at which probabilities and decision values are accurate to a thousandth.
 TOLERANCE = 1e-4
-# Least curvature by which the preconditioner is scaled. If all margins are wide, only the penalty has curvature.
+# Least curvature that may scale the preconditioner. If all margins are wide, only the penalty has curvature.
 _LEAST_CURVATURE = 1e-6
 # Least decrease of the objective by an accepted step, as a share of the decrease that the slope predicts.
 _DECREASE = 1e-4
@@ -32,9 +32,10 @@ _MOST_HALVINGS = 20
 class Steps:
     r"""Steps :math:`s` of a minimisation, and the changes :math:`y` of the gradient by these steps.
 
-    Points (m + 1, t) hold coefficients and, in the last row, the intercept, which is not penalised. In a change of the
-    gradient the part of the losses is proportional to the weight of the rows, and the part of the penalty to alpha. So
-    steps taken at one alpha on a sample can be converted for another alpha on all rows.
+    A point (m + 1, t) consists of the coefficients and, in the last row, the intercept, which is not penalised. A
+    change of the gradient has a part from the losses, proportional to the weight of the rows, and a part from the
+    penalty, proportional to alpha. So steps that were taken on a sample with one alpha can be converted to all rows and
+    another alpha.
 
     Notes
     -----
@@ -62,12 +63,17 @@ class Steps:
         if curvature > 0:
             self._pairs.append((moved, changed, curvature))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no steps."""
+        return not self._pairs
+
     def forget(self) -> None:
         """Remove all steps."""
         self._pairs.clear()
 
     def solve(self, gradient: np.ndarray, precondition: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """The inverse quasi-Newton matrix times `gradient`, by a two-loop recursion around `precondition`."""
+        """Multiply `gradient` by the inverse quasi-Newton matrix: a two-loop recursion around `precondition`."""
         rest, shares = gradient.copy(), []
         for moved, changed, curvature in reversed(self._pairs):
             share = float((moved * rest).sum()) / curvature
@@ -166,7 +172,7 @@ class QuasiNewton(Solver):
         direction = -steps.solve(gradient, precondition)
         # The squared norm of the gradient in the quasi-Newton metric is about twice the excess of the objective.
         size = float(-(gradient * direction).sum())
-        while size > self._tolerance**2 * min(value, self._loss.typical * n) and self.n_passes < self.passes - 1:
+        while size > self._tolerance**2 * self._unit(value, n) and self.n_passes < self.passes - 1:
             slope, step = float((gradient * direction).sum()), 1.0
             for _ in range(_MOST_HALVINGS):
                 there = point + step * direction
@@ -176,7 +182,12 @@ class QuasiNewton(Solver):
                     break
                 step *= 0.5
             else:
-                break
+                if steps.is_empty:
+                    break
+                # Steps from other rows or from another alpha may point in a wrong direction.
+                steps.forget()
+                direction = -precondition(gradient)
+                continue
             steps.add(there - point, new - gradient)
             point, value, gradient = there, found, new
             direction = -steps.solve(gradient, precondition)
@@ -184,13 +195,17 @@ class QuasiNewton(Solver):
                 steps.forget()
                 direction = -precondition(gradient)
             size = float(-(gradient * direction).sum())
-        value = min(value, self._loss.typical * n)
+        value = self._unit(value, n)
         residual = float(np.sqrt(max(size, 0.0) / value)) if value > 0 else 0.0
         status = "solved" if residual <= self._tolerance else "stopped"
         W = point[:-1]
         chosen = ChosenAlpha(float(self._alpha))._asdict()
         how = {"residual": residual, "form": "quasi-newton", "status": status, "n_passes": self.n_passes}
         return LinearSolution(W.copy(), point[-1] - self._mean @ W, centre=point[-1].copy(), **how, **chosen)
+
+    def _unit(self, value: float, n: float) -> float:
+        """The value to which the accuracy is relative, given the objective `value` and the total weight n."""
+        return max(min(value, self._loss.typical * n), self._loss.negligible * n)
 
     def _evaluate(self, point: np.ndarray):
         """Return objective, gradient (m + 1, t), sum of weights and mean curvature at a point, from one pass."""
@@ -201,7 +216,7 @@ class QuasiNewton(Solver):
         def summand(block: FeatureBlock, signs: np.ndarray, weights: np.ndarray) -> Sums:
             scores = block.times(W, n_jobs) + offset
             slopes = loss.slopes(scores, signs)
-            curvature = weights @ loss.curvatures(slopes).mean(axis=1)
+            curvature = weights @ loss.curvatures(scores, signs, slopes).mean(axis=1)
             slopes *= weights[:, None]
             cross, _ = block.cross_products(slopes, n_jobs)
             value = weights @ loss.values(scores, signs)

@@ -16,18 +16,21 @@ from phimap.learn.targets.base import RobustTargets
 from phimap.learn.weights import weighted_mean
 from phimap.ops import single_threaded_blas
 
-# Largest alpha that is tried, in units of the mean square of a centred row; ratio of successive alphas; largest number
-# of alphas. The largest alpha shrinks all coefficients.
+# Largest alpha that is tried, in units of the mean square of a centred row: it shrinks all coefficients to almost zero.
+# Then the ratio of successive alphas, and the largest number of alphas.
 _LARGEST, _FACTOR, _MOST_ALPHAS = 100.0, 10.0**-0.5, 19
-# Share by which a smaller alpha must lower the loss to be chosen, and number of alphas without such a gain after which
-# the search ends. If classes are separable, the curve is flat, and small alphas cost passes.
+# A smaller alpha is chosen only if it lowers the loss by this share, and the search ends after this number of alphas
+# without such a gain. If classes are separable, the loss hardly depends on alpha, and small alphas take many passes.
 _GAIN, _PATIENCE = 5e-3, 3
-# Share above the least loss at which the search also ends: a loss that has risen so far does not fall again.
+# The search also ends at a loss that exceeds the least loss by this share, because the loss does not fall again after
+# such a rise.
 _RISE = 0.02
 
 
 def alphas_from(scale: float, least: float = 0.0) -> np.ndarray:
-    """The alphas to try, descending. If `least` is given: those more than half a decade above `least`, then `least`.
+    """The alphas to try, descending.
+
+    If `least` is given, the alphas more than half a decade above it, then `least` itself.
 
     `scale` is the mean square of a centred row. A set of similar rows gives the Gram matrix an eigenvalue of about
     `scale` times the number of these rows.
@@ -54,11 +57,14 @@ class HeldOutLoss:
         self._held_out = [sample.rows(fold, held_out=True) for fold in sample.folds]
 
     def solve(self, alpha: float) -> list[LinearSolution]:
-        """Solve without each fold at the next alpha, which must be smaller than the last; empty without folds."""
+        """Return a solution without each fold at the next alpha, which must be smaller than the last.
+
+        An empty list without folds.
+        """
         return [path.solve(alpha) for path in self._paths]
 
     def held_out_scores(self, solutions: list[LinearSolution]) -> HeldOutScores:
-        """Predictions for the rows of each fold by the solution without this fold."""
+        """Predictions for the rows of each fold, by the solution that was fitted without this fold."""
         parts = [
             (block.times(solution.coef, self._n_jobs) + solution.intercept, targets, weights)
             for solution, rows in zip(solutions, self._held_out, strict=True)
@@ -75,12 +81,15 @@ class HeldOutLoss:
 def choose_alpha(
     loss: Loss, prepared: LossPreparation, *, largest: float = np.inf, start: Model | None = None
 ) -> tuple[ChosenAlpha, Model | None]:
-    """Return the alpha of least held-out loss, and a model near its solution; the model is None without held-out rows.
+    """Return the alpha of least held-out loss, and a model close to its solution.
 
-    The objective is a sum over rows and alpha is the inverse of a prior variance, so the alpha of the sample serves all
-    rows. The search goes down from `largest`, or from an alpha that shrinks all coefficients if that is smaller.
+    The model is None without held-out rows.
+
+    The objective is a sum over rows, and alpha is the inverse of a prior variance, so the alpha found on the sample
+    suits all rows. The search starts at `largest`, or at an alpha that shrinks all coefficients if that is smaller, and
+    goes down.
     """
-    objective, scale = HeldOutLoss(loss, prepared, start), prepared.scale
+    objective, scale = HeldOutLoss(loss, prepared, start), prepared.scale * loss.stiffness
     alphas = alphas_from(scale)
     alphas = alphas[alphas <= max(largest, alphas[-1])]
     best, scores, model, held_out = 0, [], None, None
@@ -101,7 +110,7 @@ def choose_alpha(
 def score_alpha(loss: Loss, prepared: LossPreparation, alpha: float) -> tuple[ChosenAlpha, Model | None]:
     """Return a given alpha with its held-out scores, and a model near its solution; None without held-out rows."""
     objective, solutions = HeldOutLoss(loss, prepared), []
-    for value in alphas_from(prepared.scale, least=alpha):
+    for value in alphas_from(prepared.scale * loss.stiffness, least=alpha):
         solutions = objective.solve(float(value))
     if not solutions:
         return ChosenAlpha(alpha), None
@@ -113,10 +122,10 @@ def _mean(solutions: list[LinearSolution]) -> Model:
     return np.mean(coefs, axis=0), np.mean(intercepts, axis=0)
 
 
-# Tolerance if alpha is chosen. The loss on new rows then differs from that at the minimum by at most a percent, and is
-# mostly lower. On digits, satimage, magic04 and letter it is on average 0.3 % lower than with a fourth of this
-# tolerance, which takes two to four times the passes. The tolerance was chosen by the test losses of these four sets,
-# so they flatter it.
+# Tolerance if alpha is chosen. The loss on new rows then differs by at most a percent from the loss at the minimum, and
+# is mostly lower. On digits, satimage, magic04 and letter it is on average 0.3 % lower than with a quarter of this
+# tolerance, which takes two to four times as many passes. The tolerance was chosen by the test losses of these four
+# tables, so the figure is optimistic.
 _CHOSEN_TOLERANCE = 4e-2
 
 
@@ -129,6 +138,8 @@ class LossSolver(PassesSolver):
     """
 
     takes_signs = True
+    #: Tolerances of the solution if alpha is given and if it is chosen.
+    tolerance, chosen_tolerance = TOLERANCE, _CHOSEN_TOLERANCE
 
     def __init__(self, loss: Loss):
         self._loss = loss
@@ -137,32 +148,45 @@ class LossSolver(PassesSolver):
         return least_memory(m, t)
 
     def solve(self, problem: Problem) -> LinearSolution:
-        """Solve a problem whose targets are signs."""
+        """Solve a problem."""
         prepared = LossPreparation.of(problem)
-        chosen, start = self._chosen(prepared)
-        tolerance = _CHOSEN_TOLERANCE if problem.alpha == "auto" else TOLERANCE
-        solution = prepared.solve(self._loss, chosen.alpha, prepared.rows, start, tolerance)
-        return replace(solution, n_passes=solution.n_passes + 1, **chosen._asdict())
+        loss = self._loss_for(prepared)
+        chosen, start = _chosen(loss, prepared)
+        tolerance = self.chosen_tolerance if problem.alpha == "auto" else self.tolerance
+        solution = prepared.solve(loss, chosen.alpha, prepared.rows, start, tolerance)
+        return loss.restore(replace(solution, n_passes=solution.n_passes + 1, **chosen._asdict()))
 
-    def _chosen(self, prepared: LossPreparation) -> tuple[ChosenAlpha, Model | None]:
-        """The given or chosen alpha, and a model near its solution; the model is None without a sample."""
-        problem, sample = prepared.problem, prepared.sample
-        if problem.alpha == "auto":
-            return choose_alpha(self._loss, prepared)
-        alpha, solution = float(problem.alpha), None
-        if problem.scored:
-            return score_alpha(self._loss, prepared, alpha)
-        path = Path(self._loss, prepared, sample.rows(), sample.share)
-        for value in alphas_from(prepared.scale, least=alpha) if sample.n_rows else ():
-            solution = path.solve(float(value))
-        return ChosenAlpha(alpha), None if solution is None else (solution.coef, solution.intercept)
+    def _loss_for(self, prepared: LossPreparation) -> Loss:
+        """The loss of a problem, in units that fit its targets."""
+        return self._loss
+
+
+def _chosen(loss: Loss, prepared: LossPreparation) -> tuple[ChosenAlpha, Model | None]:
+    """The given or chosen alpha, and a model near its solution; the model is None without a sample."""
+    problem = prepared.problem
+    if problem.alpha == "auto":
+        return choose_alpha(loss, prepared)
+    alpha = float(problem.alpha)
+    return score_alpha(loss, prepared, alpha) if problem.scored else (ChosenAlpha(alpha), near(loss, prepared, alpha))
+
+
+def near(loss: Loss, prepared: LossPreparation, alpha: float) -> Model | None:
+    """A model close to the solution at alpha, found on the sample along a path from larger alphas.
+
+    None if the sample is empty.
+    """
+    sample, solution = prepared.sample, None
+    path = Path(loss, prepared, sample.rows(), sample.share)
+    for value in alphas_from(prepared.scale * loss.stiffness, least=alpha) if sample.n_rows else ():
+        solution = path.solve(float(value))
+    return None if solution is None else (solution.coef, solution.intercept)
 
 
 # Tolerance for Huber's loss if alpha is chosen. The relative excess of the objective over its minimum is half the
 # square of the tolerance.
 _HUBER_TOLERANCE = 1e-2
-# Relative change of the scale below which it has converged, and largest number of changes. The solution then changes by
-# a tenth of that change or less.
+# The scale has converged if its relative change is below this; the solution then changes by at most a tenth of that.
+# The second number is the largest number of changes.
 _SETTLED, _MOST_ROUNDS = 1e-3, 20
 # Ratio of the largest alpha of the second search to the alpha that the first search chose.
 _ABOVE = 10.0
@@ -178,10 +202,10 @@ class HuberSolver(PassesSolver):
 
     Notes
     -----
-    The scale makes the mean of ``min(e^2, (1.35 scale)^2)`` the square of the scale, as in scikit-learn's
+    The scale is such that the mean of ``min(e^2, (1.35 scale)^2)`` equals the square of the scale, as in scikit-learn's
     `HuberRegressor`, whose alpha is this alpha divided by the scale. If alpha is given, e are the errors on the
-    training rows, and scale and solution are found in turns. If alpha is chosen, e are the errors on held-out rows,
-    because errors on training rows are far too small with many features.
+    training rows, and the solver alternates between scale and solution. If alpha is chosen, e are the errors on
+    held-out rows, because with many features the errors on training rows are far too small.
     """
 
     def memory(self, n: int | None, m: int, t: int) -> int:
@@ -198,7 +222,8 @@ class HuberSolver(PassesSolver):
             return _solution_in_turns(prepared, chosen.alpha, loss)
         ratio = _held_out_scale(loss, chosen.held_out)
         loss = replace(loss, scale=loss.scale * ratio)
-        # With a small scale nearly all rows look like outliers at first, so the search starts at the fitted model.
+        # With a small scale, nearly all rows look like outliers at first. The search therefore starts at the fitted
+        # model.
         start = _rescaled(start, ratio)
         chosen, start = choose_alpha(loss, prepared, largest=chosen.alpha * _ABOVE, start=start)
         solution = prepared.solve(loss, chosen.alpha, prepared.rows, start, _HUBER_TOLERANCE)
@@ -206,7 +231,7 @@ class HuberSolver(PassesSolver):
 
 
 def _first_loss(prepared: LossPreparation) -> Huber:
-    """The loss in units of the spread of the targets, which is at least that of the errors."""
+    """The loss in units of the spread of the targets. This spread is at least as large as the spread of the errors."""
     rows = prepared.sample.rows()
     if not rows:
         t = prepared.problem.t
@@ -217,7 +242,7 @@ def _first_loss(prepared: LossPreparation) -> Huber:
 
 
 def _solution_in_turns(prepared: LossPreparation, alpha: float, loss: Huber) -> LinearSolution:
-    """Find the solution for a given alpha together with its scale, first on the sample, then on all rows."""
+    """Alternate between solution and scale for a given alpha, first on the sample, then on all rows."""
     start, sample = None, prepared.sample
     if 0 < sample.share < 1:
         solution, loss = _turns(prepared, alpha, loss, start, sample.rows(), sample.share)
@@ -229,8 +254,8 @@ def _solution_in_turns(prepared: LossPreparation, alpha: float, loss: Huber) -> 
 def _turns(
     prepared: LossPreparation, alpha: float, loss: Huber, start: Model | None, rows: Stream, share: float
 ) -> tuple[LinearSolution, Huber]:
-    """Minimise over coefficients and scale in turns, until the scale agrees with the errors."""
-    # Least scale: targets that differ by less differ only by rounding.
+    """Alternate between coefficients and scale, until the scale agrees with the errors."""
+    # Least scale. Targets that differ by less than this differ only by rounding.
     least, n_passes = np.sqrt(prepared.problem.eps) * loss.scale, 0
     for turn in range(_MOST_ROUNDS):
         solution = prepared.solve(loss, alpha, rows, start, TOLERANCE, share)

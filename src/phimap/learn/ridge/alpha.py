@@ -17,8 +17,8 @@ from phimap.learn.ridge.shifted_inverse import ExactShiftedInverse, LanczosShift
 from phimap.learn.solver import HeldOutScores
 from phimap.sketches.signs import fair_word_factors
 
-# Largest order at which an eigendecomposition costs less than a factorisation and its Lanczos steps. For a larger order
-# the search starts at the alpha found for this number of features.
+# Up to this order, an eigendecomposition costs less than a factorisation with its Lanczos steps. For a larger order,
+# the search starts at the alpha that was found with this number of features.
 _EXACT_ORDER = 768
 # Grid points per decade of alpha. The score is smooth between grid points, where its minimum is then refined.
 _POINTS_PER_DECADE = 4
@@ -57,7 +57,10 @@ def check_alpha(alpha: float | str) -> float | str:
 def choose_alpha(
     objective: AlphaObjective, rng: RandomState, n_jobs: int | None
 ) -> tuple[ChosenAlpha, BlockedCholesky | None]:
-    """The alpha of least score, and a factor of ``A + lam I`` with lam near it, or None if nothing was factorised."""
+    """The alpha of least score, and a factor of ``A + lam I`` with lam near this alpha.
+
+    None if nothing was factorised.
+    """
     largest = _largest_eigenvalue(objective.matrix, n_jobs)
     if not largest > objective.noise:
         # Constant features: every regularisation gives the same fit.
@@ -78,8 +81,8 @@ def choose_alpha(
     centre = 1e-4 * largest
     coarse = objective.coarse(np.linspace(0, size - 1, _EXACT_ORDER).astype(np.intp))
     if coarse is not None:
-        # With a fraction of the features, the sums that estimate the kernel are smaller by this fraction, and so is the
-        # best alpha.
+        # With a fraction of the features, the sums that estimate the kernel shrink by this fraction, and the best alpha
+        # shrinks likewise.
         centre = choose_alpha(coarse, rng, n_jobs)[0].alpha * size / _EXACT_ORDER
     return _WindowSearch(objective, lowest, highest, rng, n_jobs).run(centre)
 
@@ -98,7 +101,10 @@ def _grid(lowest: float, highest: float) -> np.ndarray:
 
 
 class _WindowSearch:
-    """A search for the alpha of least score in windows. One factorisation, at the centre of a window, evaluates it."""
+    """A search for the alpha of least score in a sequence of windows.
+
+    One factorisation at the centre evaluates a whole window.
+    """
 
     def __init__(self, objective: AlphaObjective, lowest: float, highest: float, rng: RandomState, n_jobs: int | None):
         self._objective, self._lowest, self._highest, self._n_jobs = objective, lowest, highest, n_jobs
@@ -142,7 +148,7 @@ class _WindowSearch:
     def _evaluate(self, shift: float, grid: np.ndarray) -> tuple[ShiftedInverse, np.ndarray]:
         objective = self._objective
         buffer = None if self._factor is None else self._factor.data
-        # A factorisation that fails leaves no usable factor.
+        # After a failed factorisation there is no usable factor.
         self._factor = None
         self._factor = factor = BlockedCholesky(objective.matrix, shift, self._n_jobs, out=buffer)
         inverse = LanczosShiftedInverse(
@@ -161,9 +167,10 @@ class _WindowSearch:
 
 
 def _until_settled(objective: AlphaObjective, grid: np.ndarray) -> Callable[[ShiftedInverse], bool]:
-    """Return a function that tells whether the scores on a grid have settled.
+    """Return a function that checks whether the scores on a grid have settled.
 
-    They have if each moves by less than a thousandth, and the least by less than a ten-thousandth.
+    Scores have settled if, since the last check, each has changed by at most a thousandth, and the least score by at
+    most a ten-thousandth.
     """
     last = np.full(grid.shape, np.inf)
 
@@ -179,7 +186,10 @@ def _until_settled(objective: AlphaObjective, grid: np.ndarray) -> Callable[[Shi
 
 
 def _refined(objective: AlphaObjective, inverse: ShiftedInverse, grid: np.ndarray, scores: np.ndarray) -> float:
-    """The alpha of least score near the best grid point, or this point itself if one of its neighbours has no score."""
+    """The alpha of least score near the best grid point.
+
+    The grid point itself if one of its neighbours has no score.
+    """
     best = int(np.argmin(scores))
     if best in (0, grid.size - 1) or not np.isfinite(scores[best - 1 : best + 2]).all():
         return float(grid[best])

@@ -31,7 +31,7 @@ _AT_ONCE = 2 * _REACH + 1
 # Largest remaining change of a settled solution, as a share of its squared error. Scores near the minimum differ by
 # more.
 _SETTLED = 1e-4
-# Share by which a pass must lower the least score, if another pass is to follow after the first `passes`.
+# A pass beyond the first `passes` is made only if the last pass lowered the least score by at least this share.
 _FALLING = 0.01
 
 #: An alpha and its solutions (m, t): of the system without random rows and, if there are extreme rows, of the system
@@ -40,7 +40,7 @@ Candidate = tuple[float, Sequence[np.ndarray]]
 
 
 class ValidationFeatures(NamedTuple):
-    """Features of the validation rows, and of training rows that represent all rows in a sketch.
+    """Features of the validation rows, and of the training rows from which a sketch is made.
 
     Attributes
     ----------
@@ -81,20 +81,22 @@ class HeldOutErrorInPasses:
 
     Notes
     -----
-    The errors on random rows are those of the first system. The error on a row of the extreme rows F is that of a fit
-    to the first system's rows without this row. It follows from the fit without F, the second system: with e the errors
-    of that fit, s the roots of the weights, :math:`G_{ij} = s_i s_j [1 / n + z_i^T (A + \lambda I)^{-1} z_j]` and
-    :math:`M = I + G`, the leave-one-out errors are :math:`[M^{-1} s e]_i / [M^{-1}]_{ii}`.
+    The errors on random rows are those of the first system. The errors on the extreme rows F are leave-one-out errors:
+    the error at a row of F is that of a fit to the first system's rows without this row. It is computed from the second
+    system, the fit without F. Let e be the errors of that fit, s the roots of the weights, :math:`G_{ij} = s_i s_j [1 /
+    n + z_i^T (A + \lambda I)^{-1} z_j]` and :math:`M = I + G`. Then the leave-one-out errors are :math:`[M^{-1} s e]_i
+    / [M^{-1}]_{ii}`.
 
-    **Error.** e is as exact as the solutions. G is approximate: the preconditioner P replaces
-    :math:`A + \lambda I`. G describes how similar the extreme rows are to each other. A row unlike all other extreme
-    rows has the error e whatever G is, and as G grows its scale cancels. Leverages of the fit with F would have to be
-    exact, since their distance from 1 divides the errors. The errors on random rows have no such safeguard, so they
-    come from a fit of their own: with G of rank m / 8 in its place, the alpha of the protein data was off by 4 %.
+    **Error.** e is as exact as the solutions. G is approximate, because the preconditioner P replaces :math:`A +
+    \lambda I`. G describes how similar the extreme rows are to each other. A row that is unlike all other extreme rows
+    has the error e for any G, and the scale of G cancels if G is large. The leverages of the fit with F would have to
+    be exact, because their distance from 1 divides the errors. The errors of the random rows come from a separate fit,
+    because an approximate G is not accurate enough for them: with G of rank m / 8, the alpha of the protein data was
+    off by 4 %.
 
     **Cost.** ``2 (r + k) m t`` flops for each alpha, and the cost of `WoodburyPreconditioner`.
 
-    **Differs from the source in** the order: rows are added to a fit where the source takes them away.
+    **Differs from the source in** the direction: the source removes rows from a fit, and this class adds them.
 
     References
     ----------
@@ -203,7 +205,7 @@ class AlphaSearch:
         self.best = int(self.scores.argmin())
 
     def run(self, passes: int, most_passes: int) -> Generator[Summand, Sums, None]:
-        """Follow the scores to their minimum in at most `passes`, or in `most_passes` while the least score falls."""
+        """Follow the scores to their minimum in `passes` passes, or `most_passes` while the least score falls."""
         before = np.inf
         for n_passes in range(most_passes):
             if n_passes >= passes and self.scores[self.best] > (1 - _FALLING) * before:
@@ -213,7 +215,7 @@ class AlphaSearch:
             if all(self._is_settled(i) for i in near if abs(i - self.best) <= _NEEDED):
                 return
             active = [i for i in near if not self._is_settled(i)]
-            # The comprehension ends before any state is stored, so in the first pass all solutions begin at zero.
+            # The list is complete before any state is stored, so in the first pass all solutions begin at zero.
             self._states |= {i: self._new_states(i) for i in active if i not in self._states}
             stepping = [pair for i in active for pair in zip(self._systems, self._states[i], strict=True)]
             images = yield from products([(system, state.directions) for system, state in stepping], self._n_jobs)
@@ -246,7 +248,7 @@ class AlphaSearch:
         return self._error.held_out_scores(self._candidate(self.best))
 
     def _approximate(self, alpha: float) -> list[np.ndarray]:
-        """Approximate solutions of the systems, given by their preconditioners alone."""
+        """Approximate solutions of the systems, computed with their preconditioners alone."""
         return [p.solve(system.rhs, alpha) for p, system in zip(self._preconditioners, self._systems, strict=True)]
 
     def _new_states(self, i: int) -> list[ConjugateGradientState]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 
 from phimap._random import RandomState, named_streams
 from phimap.learn.blocks.blocks import DenseBlock, FeatureRows
@@ -15,8 +16,10 @@ from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.ridge.cholesky import BlockedCholesky
 from phimap.learn.ridge.shifted_inverse import Projection, ShiftedInverse
 from phimap.learn.ridge.statistics import RidgeStatistics
+from phimap.learn.rows.units import RowUnits
 from phimap.learn.solver import HeldOutScores
 from phimap.learn.weights import total_weight, weighted_mean, weighted_sum
+from phimap.ops import single_threaded_blas
 
 # Least value of 1 minus a leverage. Rounding could make this difference negative for a row that alone determines its
 # fit.
@@ -112,8 +115,8 @@ def weight_shares(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
     return (np.ones(n_rows) if weights is None else weights) / total_weight(weights, n_rows)
 
 
-# Least number of residual degrees of freedom, in standard deviations of their estimate, at which generalised
-# cross-validation is trusted. The score divides by their square, which then has a relative error of at most a fifth.
+# Generalised cross-validation is trusted if the residual degrees of freedom exceed the standard deviation of their
+# estimate by this factor. The score divides by their square, which then has a relative error of at most a fifth.
 _TRUSTED = 10.0
 # Accuracy of leverages that a few Lanczos steps give.
 _LEAST_ESTIMATED = 1e-6
@@ -181,7 +184,10 @@ class AlphaObjective(ABC):
         """
 
     def coarse(self, columns: np.ndarray) -> AlphaObjective | None:
-        """The objective for some of the features, whose alpha is a first guess; None if there is no such objective."""
+        """Return the objective for some of the features, whose alpha serves as a first guess.
+
+        None if there is no such objective.
+        """
         return None
 
 
@@ -201,10 +207,10 @@ class GeneralisedCrossValidation(AlphaObjective):
         rss = squares - inverse.rhs_form(shifts) - shifts * inverse.rhs_form(shifts, power=2)
         dof = np.clip(sums.n_components - shifts * inverse.trace(shifts), 0, None)
         free = 1 - (dof + 1) / n
-        # A fit without residual degrees of freedom has residuals of zero. If few are left, their estimated number is
-        # uncertain.
+        # A fit without residual degrees of freedom has residuals of zero. If few degrees of freedom remain, their
+        # estimate is uncertain.
         least = np.maximum(0.5, _TRUSTED * shifts * inverse.trace_standard_deviation(shifts)) / n
-        # The residual sum of squares is a difference, so it has the rounding error of the two terms.
+        # The residual sum of squares is a difference of two terms, so it has the rounding error of both terms.
         rss = np.maximum(rss, sums.eps * squares)
         undefined = np.full(shifts.shape, np.inf)
         return np.divide(rss / sums.weight, np.square(free), out=undefined, where=free > least)
@@ -217,7 +223,7 @@ class GeneralisedCrossValidation(AlphaObjective):
 
 
 class HeldOutError(AlphaObjective):
-    """Squared error of the primal system on held-out rows, and on extreme rows left out one by one: see `solve_ridge`.
+    """Squared error of the primal system on held-out rows, and on extreme rows that are left out one by one.
 
     Parameters
     ----------
@@ -292,7 +298,11 @@ class HeldOutError(AlphaObjective):
 
 
 class DualHeldOutError(AlphaObjective):
-    """Squared error of the dual system on a random tenth of the rows, with the other rows as training rows."""
+    """Squared error of the dual system on a random tenth of the rows, with the other rows as training rows.
+
+    If `units` are given, the rows of the first units are held out. Only the rows of the mask `chooses` (n,) are scored,
+    by default all held-out rows.
+    """
 
     criterion = "held-out"
 
@@ -304,9 +314,16 @@ class DualHeldOutError(AlphaObjective):
         eps: float,
         rng: RandomState,
         n_jobs: int | None,
+        units: RowUnits | None = None,
+        chooses: np.ndarray | None = None,
     ):
-        order = named_streams(rng, "held-out")["held-out"].permutation(Y.shape[0])
-        held_out, kept = np.split(order, [Y.shape[0] // 10])
+        if units is None:
+            order = named_streams(rng, "held-out")["held-out"].permutation(Y.shape[0])
+            held_out, kept = np.split(order, [Y.shape[0] // 10])
+        else:
+            held_out, kept = units.held_out(Y.shape[0] // 10)
+        if chooses is not None and (left := held_out[chooses[held_out]]).size:
+            held_out = left
         matrix, between = rows.split(kept, held_out)
         kept_weights, self._weights = (None, None) if weights is None else (weights[kept], weights[held_out])
         self._mean_y, self._targets = weighted_mean(Y[kept], kept_weights), Y[held_out]
@@ -328,7 +345,10 @@ class DualHeldOutError(AlphaObjective):
 
 
 class LeaveOneOutError(AlphaObjective):
-    """Exact leave-one-out error of the dual system ``(matrix + lam I) A = rhs``: see `solve_ridge_dual`."""
+    """Exact leave-one-out error of the dual system ``(matrix + lam I) A = rhs``: see `solve_ridge_dual`.
+
+    Only the rows of the mask `chooses` (n,) are scored, by default all rows.
+    """
 
     criterion = "leave-one-out"
     exact = True
@@ -341,22 +361,67 @@ class LeaveOneOutError(AlphaObjective):
         Y: np.ndarray,
         weights: np.ndarray | None,
         eps: float,
+        chooses: np.ndarray | None = None,
     ):
         self._Y, self._weights, self._shares = Y, weights, weight_shares(weights, Y.shape[0])
+        self._chooses = slice(None) if chooses is None else chooses
         super().__init__(matrix, rhs, eps, noise=rows.noise(eps, total_weight(weights, Y.shape[0])))
 
     def score(self, inverse: Any, shifts: np.ndarray) -> np.ndarray:
-        squares = np.stack([np.square(errors).sum(axis=1) for errors in self._errors(inverse, shifts)])
+        some = self._chooses
+        squares = np.stack([np.square(errors[some]).sum(axis=1) for errors in self._errors(inverse, shifts)])
         # The errors include the roots of the weights.
-        return squares.mean(axis=1) if self._weights is None else squares.sum(axis=1) / self._weights.sum()
+        return squares.mean(axis=1) if self._weights is None else squares.sum(axis=1) / self._weights[some].sum()
 
     def held_out_scores(self, inverse: Any, shift: float) -> HeldOutScores:
         errors = without_root(next(self._errors(inverse, np.array([shift]))), self._weights)
-        return HeldOutScores(self._Y - errors, self._Y, self._weights)
+        some, Y = self._chooses, self._Y
+        return HeldOutScores((Y - errors)[some], Y[some], None if self._weights is None else self._weights[some])
 
     def _errors(self, inverse: Any, shifts: np.ndarray) -> Iterator[np.ndarray]:
         """Leave-one-out errors times the roots of the weights (n, t), for one shift after another."""
-        # One shift at a time: with many targets the errors at all shifts would be the largest arrays of a fit.
+        # Errors at all shifts and many targets would be the largest arrays of a fit, so the shifts are processed one by
+        # one.
         for shift, diagonal in zip(shifts, inverse.diagonals(shifts), strict=True):
             duals = inverse.projected_solutions(np.array([shift]))[0]
             yield dual_leave_one_out_errors(shift, duals, diagonal, self._shares)
+
+
+class LeaveUnitsOutError(LeaveOneOutError):
+    """The score of `LeaveOneOutError`, for units of rows that are left out together.
+
+    Notes
+    -----
+    Let ``M = (K + lam I)^{-1} - s s^T / (lam |s|^2)`` with s the roots of the weights. For the rows G of a unit, the
+    errors of a fit without them, times the roots of their weights, are ``M_GG^{-1} a_G`` with ``a = (K + lam I)^{-1}
+    Y_c``. For a single row this is `dual_leave_one_out_errors`. **Cost.** ``n sum_G |G|^2`` flops for each shift.
+    """
+
+    criterion = "leave-one-out"
+
+    def __init__(self, units: RowUnits, *args: Any):
+        super().__init__(*args)
+        self._units = units.members()
+
+    def _errors(self, inverse: Any, shifts: np.ndarray) -> Iterator[np.ndarray]:
+        roots = np.sqrt(self._shares)
+        for shift in shifts:
+            duals = inverse.projected_solutions(np.array([shift]))[0]
+            errors = np.empty_like(duals)
+            for rows in self._units:
+                block = shift * inverse.block(shift, rows) - np.outer(roots[rows], roots[rows])
+                errors[rows] = shift * solve_positive(block, duals[rows])
+            yield errors
+
+
+def solve_positive(matrix: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Solve with a positive semidefinite matrix (r, r).
+
+    Eigenvalues that rounding has made negative are replaced by a small positive number.
+    """
+    with single_threaded_blas():
+        try:
+            return linalg.cho_solve(linalg.cho_factor(matrix, lower=True), B)
+        except linalg.LinAlgError:
+            values, vectors = np.linalg.eigh(matrix)
+            return vectors @ ((vectors.T @ B) / np.maximum(values, _LEAST_FREE)[:, None])

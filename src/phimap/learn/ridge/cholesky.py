@@ -133,7 +133,7 @@ class BlockedCholesky:
 
     def _copy_panel(self, matrix: BlockTriangle, i: int, shift: float) -> None:
         panel, v = self._factor.panel(i), matrix.downdate
-        # If the factor overwrites the matrix, the entries are in place already.
+        # If the factor overwrites the matrix, the entries need no copy.
         if panel.ctypes.data != matrix.panel(i).ctypes.data:
             panel[...] = matrix.panel(i)
         if v is not None:
@@ -168,7 +168,7 @@ class BlockedCholesky:
                 if i == k + 1:
                     self._factorise_diagonal(i, shift)
 
-            # These strips are half as wide, because all tasks of this step read the same diagonal block.
+            # These strips are half as wide as others, because all tasks of this step read the same diagonal block.
             run_tasks(finish, _strips(height, width, _STRIP // 2), self.n_jobs)
             # The next diagonal block comes first, so that its serial work overlaps with the other updates.
             tasks: list[tuple[int, slice | None]] = [(i, None) for i in range(k + 1, last)]

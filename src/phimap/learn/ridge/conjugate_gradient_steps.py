@@ -12,7 +12,9 @@ from phimap.learn.ridge.cholesky import BlockedCholesky
 
 
 class ConjugateGradientState:
-    """Approximate solutions (m, t) of ``(A + shift I) W = B``, improved in steps; each column has its own step length.
+    """Approximate solutions (m, t) of ``(A + shift I) W = B``, improved step by step.
+
+    Each column has its own step length.
 
     Parameters
     ----------
@@ -88,11 +90,11 @@ def relative_size(residuals: np.ndarray, rhs: np.ndarray) -> float:
 _TOLERANCE = 1e-12
 # Largest accepted residual of the solution. Rounding can keep this residual above the residual of the recurrence.
 _TRUSTED = 1e-10
-# Steps per feature that take half the time of a factorisation, as measured for orders of 4,096 and 8,192 and up to
-# eight columns. More columns take longer. A step reads the factor twice and the matrix once.
+# Number of steps per feature that take half the time of a factorisation. It was measured for orders of 4,096 and 8,192
+# and up to eight columns; more columns take longer. A step reads the factor twice and the matrix once.
 _STEPS_PER_FEATURE = 1 / 200
 _COLUMNS_PER_READING = 8
-# Factor by which the held-out rows, at most a tenth of all rows, widen the range of the eigenvalues.
+# Factor by which the held-out rows widen the range of the eigenvalues. These rows are at most a tenth of all rows.
 _ADDED = 1.2
 
 
@@ -125,8 +127,8 @@ def solve_from_nearby(
     few eigenvalues lie far above; each takes one further step. With the ratio q of the bounds a step multiplies the
     error by ``(sqrt(q) - 1) / (sqrt(q) + 1)``.
 
-    **Error.** A residual of 1e-12 of the right-hand side by the recurrence.
-    **Cost.** A step reads the factor twice and A once; there are at most m / 100 steps.
+    **Error.** The residual of the recurrence is 1e-12 of the right-hand side. **Cost.** A step reads the factor twice
+    and A once; there are at most m / 100 steps.
 
     References
     ----------

@@ -31,20 +31,20 @@ from phimap.learn.rows.validation import n_extreme, n_held_out
 from phimap.learn.solver import LinearSolution, Passes, PassesSolver, Problem, Solver, Summand, Sums, solve
 
 _TINY = np.finfo(np.float64).tiny
-# Initial and largest number of directions of the sketch. More directions would cost more than the passes that they
+# Initial and largest number of directions of the sketch. More directions would cost more time than the passes that they
 # save.
 _RANK, _MOST_RANK = 1024, 2048
-# Number of directions for which a byte budget must have room.
+# Number of directions for which the byte budget must suffice.
 _LEAST_RANK = 256
 # Number of arrays (m, k) for k extreme rows: their features, and their centred features as columns.
 _EXTREME_ARRAYS = 2
-# Largest number of passes of the search for alpha, which a flat curve may need. The second number holds while the least
-# score falls.
+# Largest number of passes of the search for alpha, and the largest number while the least score still falls. A flat
+# curve may need that many.
 _SEARCH_PASSES, _MOST_SEARCH_PASSES = 12, 30
-# Largest number of rows of which all are kept, whatever the byte budget, and none is held out.
+# Up to this number of rows, all rows are kept, whatever the byte budget, and no row is held out.
 _FEW_ROWS = 20
-# Number of solutions held at once, for ten alphas with and without extreme rows; and number of arrays (m, t) that each
-# of them takes.
+# Number of solutions that exist at once, for ten alphas with and without extreme rows; number of arrays (m, t) of each
+# solution.
 _FOLLOWED, _SOLUTION_ARRAYS = 20, 6
 
 
@@ -160,7 +160,7 @@ class ConjugateGradients(Solver):
         return system, rows, sketch
 
     def _can_grow(self, sketch: GramSketch, preconditioner: NystroemPreconditioner, alpha: float) -> bool:
-        """Whether the preconditioner is too weak for `alpha`, and more directions would help."""
+        """Return whether the preconditioner is too weak for `alpha` and more directions would help."""
         grows = preconditioner.eigenvalues.size == sketch.rank < min(len(sketch.test), self._most_rank)
         return grows and not preconditioner.serves(alpha) and self.n_passes < self.passes // 2
 
@@ -174,7 +174,7 @@ class ConjugateGradients(Solver):
     def _choose(
         self, system: NormalEquations, rows: ValidationFeatures, sketch: GramSketch, eps: float
     ) -> Generator[Summand, Sums, tuple[ChosenAlpha, np.ndarray, np.ndarray]]:
-        """Return the alpha with its held-out scores, a solution W at about this alpha, and A W for all rows."""
+        """Return the alpha with its held-out scores, a solution W at about this alpha, and A W over all rows."""
         systems = rows.systems(system)
         given = None if isinstance(self._alpha, str) else float(self._alpha)
         while True:
@@ -190,7 +190,7 @@ class ConjugateGradients(Solver):
             yield from self._grow(sketch)
         yield from search.run(_SEARCH_PASSES, _MOST_SEARCH_PASSES)
         W, image = search.solution
-        # The product without the held-out rows gives the product with all rows, which saves a pass.
+        # The product over all rows follows from the product without the held-out rows, which saves a pass.
         image = system.from_stream(systems[0].to_stream(image, W), W)
         if given is not None:
             return ChosenAlpha(given, held_out=search.held_out), W, image
@@ -199,7 +199,7 @@ class ConjugateGradients(Solver):
     def _iterate(
         self, system: NormalEquations, state: ConjugateGradientState, largest: float, eps: float
     ) -> Generator[Summand, Sums, tuple[np.ndarray, float, float]]:
-        """Return the solution (m, t), its true residual, and the largest residual that counts as solved."""
+        """Return the solution (m, t), its true residual, and the largest residual that counts as converged."""
         tolerance = self._tolerance or (1e-6 if eps > 1e-10 else 1e-12)
         while True:
             while state.residual > tolerance and self.n_passes < self.passes - 1:
@@ -221,7 +221,7 @@ class ConjugateGradientRidge(PassesSolver):
 
     def memory(self, n: int | None, m: int, t: int) -> int:
         """Smallest number of bytes for the extreme rows and the solver, not counting a block of features."""
-        # More rows than `CAPACITY` take no more memory.
+        # The memory is the same for any number of rows from `CAPACITY` on.
         n = CAPACITY if n is None else n
         solver = ConjugateGradients(most_rank=_LEAST_RANK).memory(n, m, t)
         extreme = 8 * m * _EXTREME_ARRAYS * n_extreme(n)
@@ -268,16 +268,16 @@ class ConjugateGradientRidge(PassesSolver):
 
 
 def _leave_one_out(problem: Problem) -> LinearSolution:
-    """The solution for few rows by factorisation, with leave-one-out scores; they choose alpha unless it is given."""
+    """Solve for few rows by factorisation, with leave-one-out scores. The scores choose alpha unless it is given."""
     m, t, n, n_jobs = problem.m, problem.t, problem.n, problem.n_jobs
     rows = accumulate(problem.stream, lambda first_row: GramAccumulator(RidgeSolver.start(m, t, n), n_jobs)).solver
     alpha = problem.alpha
     while True:
         try:
-            return rows.finish(alpha, None, problem.rng, problem.n_jobs)
+            return rows.finish(alpha, problem.validation, problem.rng, problem.n_jobs)
         except NotPositiveDefiniteError:
             if alpha == "auto":
                 raise
-            # Conjugate gradients allow an alpha below the rounding of the Gram matrix. The scores of such an alpha are
-            # those of the smallest of 10 alpha, 100 alpha... that a factorisation allows.
+            # Conjugate gradients allow an alpha below the rounding error of the Gram matrix, but a factorisation does
+            # not. Such an alpha gets the scores of the smallest of 10 alpha, 100 alpha... that can be factorised.
             alpha = 10 * float(alpha)

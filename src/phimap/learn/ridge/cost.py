@@ -1,7 +1,7 @@
 """Predicted seconds of ridge regression on one core, from counts of operations and a few measured constants.
 
-The constants were measured once, on one machine. So a choice that depends on them is the same on every machine and
-under every load. Such a choice depends only on the ratios of the constants.
+The constants were measured once, on one machine, and choices depend only on their ratios. So every machine makes the
+same choice, under every load.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ HALF_SPEED = 12
 NONLINEARITY = 1.5e-9
 #: Seconds for one feature of one row, by a map whose operations are not counted. Such maps are expensive.
 UNCOUNTED = 1e-8
-#: Seconds, divided by the cube of the order: to choose alpha and solve, and to solve only.
+#: Seconds divided by the cube of the order: for choosing alpha and solving, and for solving alone.
 CHOOSING, SOLVING = 5e-11, 1.4e-11
 #: Seconds divided by ``m r^2`` to make a preconditioner of rank r, and seconds divided by ``m r`` to apply it to one
 #: column.
 MAKING, APPLYING = 6e-10, 1e-9
 
-# Typical numbers for conjugate gradients: passes that search for alpha, columns per target in these passes, and passes
-# that solve, with one column per target. The next line has the number of solutions by the preconditioner alone.
+# Typical counts for conjugate gradients: passes that search for alpha, columns per target in these passes, and passes
+# that solve with one column per target. The next line has the number of solutions that use the preconditioner alone.
 _SEARCHING, _COLUMNS, _SOLVING = 8, 10, 12
 _SOLUTIONS = 200
 _RANK = 1024

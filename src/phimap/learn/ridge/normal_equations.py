@@ -1,4 +1,4 @@
-"""The normal equations of ridge regression without their matrix: a pass over the rows gives products with it."""
+"""The normal equations of ridge regression without their matrix. Each product with it takes a pass over the rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from phimap.learn.blocks.blocks import FeatureBlock, FeatureRows
 from phimap.learn.solver import Summand, Sums
 
-# Number of columns that are centred at a time. For a thousand columns the centring term would be as large as the array.
+# Number of columns that are centred at a time. The centring term of a thousand columns would be as large as the array
+# itself.
 _STRIP = 128
 
 
@@ -30,7 +31,9 @@ class NormalSums(NamedTuple):
 
 
 class NormalEquations:
-    """``(A + alpha I) W = B`` for the centred rows of a stream. A is not formed; products with it take a pass.
+    """``(A + alpha I) W = B`` for the centred rows of a stream.
+
+    The matrix A is not formed: a product with it takes a pass.
 
     Parameters
     ----------
@@ -108,7 +111,8 @@ def products(
     (image,) = yield lambda block, targets, weights: (block.gram_times(V, weights, n_jobs),)
     ends = np.cumsum([own.shape[1] for _, own in factors])
     parts = [slice(end - own.shape[1], end) for end, (_, own) in zip(ends, factors, strict=True)]
-    # One product for each set of held-out rows, because each product may have to form their features.
+    # One product is computed for each set of held-out rows, because a product may have to form the features of these
+    # rows.
     for rows in {id(rows): rows for system, _ in factors for rows in system.held_out}.values():
         own = [p for p, (system, _) in zip(parts, factors, strict=True) if any(rows is r for r in system.held_out)]
         columns = np.concatenate([np.arange(part.start, part.stop) for part in own])

@@ -25,7 +25,7 @@ _LEAST_FEATURES = 8192
 
 
 def rows_in_passes(loss: str, solver: str, kernel: Any, width: int) -> int:
-    """Number of random rows that the first pass should keep because the solution may take passes.
+    """Number of random rows that the first pass keeps in case the solver makes passes.
 
     `width` is the number of features, unless `kernel` is a map with a width of its own.
     """
@@ -35,13 +35,16 @@ def rows_in_passes(loss: str, solver: str, kernel: Any, width: int) -> int:
 
 
 def is_sampled(validation: ValidationRows) -> bool:
-    """Whether the sketch is made from a sample of the rows. If there are few rows, all of them are sketched."""
+    """Return whether the sketch is made from a sample of the rows.
+
+    If there are few rows, the sketch uses all of them.
+    """
     kept, n_rows = validation.wider_sample, validation.n_rows
     return n_rows >= SAMPLED_FROM and kept is not None and kept.keys.size >= n_held_out(n_rows) + SKETCH_ROWS
 
 
 class SketchRows:
-    r"""A sketch's rows: random rows, weighted to represent all rows that are not extreme, and the extreme rows.
+    r"""The rows of a sketch: random rows, weighted to represent all rows that are not extreme, and the extreme rows.
 
     .. math:: \sum_i w_i z_i z_i^T \approx c \sum_{i \in S} w_i z_i z_i^T + \sum_{i \in F} w_i z_i z_i^T
 
@@ -94,12 +97,12 @@ _RANK_SHARE, _LEAST_RANK, _MOST_RANK = 16, 256, 1024
 #: Number of float64 arrays (m, rank) that exist at a time while the preconditioner is made: test matrix, sketch, sketch
 #: of the centred matrix or eigenvectors, and one intermediate array.
 ARRAYS = 4
-# Number of rows that are shifted at a time.
+# Number of rows of the sketch to which the shift is added at a time.
 _STRIP = 1024
 # Rounding error of a sketch divided by its norm, in units of the machine epsilon. For float32 0.1 to 0.2 was measured.
 _ROUNDING = 0.25
-# Largest ratio of the largest discarded eigenvalue to alpha at which the preconditioner serves: the condition number is
-# then about ten.
+# The preconditioner suffices if the largest discarded eigenvalue is at most this multiple of alpha. The condition
+# number is then about ten.
 _SERVES = 4.0
 
 
@@ -179,7 +182,7 @@ class NystroemPreconditioner:
         return float(self.eigenvalues[-1]) if 0 < self.eigenvalues.size < len(self.vectors) else 0.0
 
     def serves(self, shift: float) -> bool:
-        """Whether conjugate gradients for this shift converge in few steps."""
+        """Return whether conjugate gradients converge in few steps for this shift."""
         return self.lost <= _SERVES * shift
 
     def gains(self, shift: float) -> tuple[np.ndarray, float]:
@@ -196,8 +199,8 @@ class NystroemPreconditioner:
 class WoodburyPreconditioner:
     r"""Inverse of ``P + F F^T`` for a `NystroemPreconditioner` P and a few rows F, by Woodbury's formula.
 
-    It approximates the inverse of ``A + F F^T`` as well as the inverse of P approximates that of A, however large the
-    rows F are. A sketch of ``A + F F^T`` would represent these rows poorly.
+    It approximates the inverse of ``A + F F^T`` as well as the inverse of P approximates the inverse of A, however
+    large the rows F are. A sketch of ``A + F F^T`` would represent these rows poorly.
 
     Parameters
     ----------
@@ -207,7 +210,7 @@ class WoodburyPreconditioner:
 
     Notes
     -----
-    **Cost.** ``2 m k (rank + k)`` flops once, and two solves with P in place of one.
+    **Cost.** ``2 m k (rank + k)`` flops once. Each application takes two solves with P.
     """
 
     def __init__(self, preconditioner: NystroemPreconditioner, rows: np.ndarray):
@@ -261,9 +264,13 @@ class GramSketch:
         self._image = np.hstack([self._image, image]) if self._image.size else image
 
     def extend(self, rank: int) -> np.ndarray:
-        """Draw directions up to `rank` and return the new ones; if `needs_pass`, pass their products to `add`."""
+        """Draw directions until there are `rank`, and return the new ones.
+
+        If `needs_pass`, their products must be passed to `add`.
+        """
         more = self._rng.standard_normal((len(self.test), rank - self.rank))
-        # Two projections: after the first, rounding errors remain in directions that were nearly in the span.
+        # The directions are projected twice: after the first projection, rounding errors remain in directions that were
+        # nearly in the span.
         for _ in range(2):
             more -= self.test @ (self.test.T @ more)
             more = np.linalg.qr(more)[0]
@@ -276,7 +283,8 @@ class GramSketch:
         """The preconditioner of a system of the sketched rows; `eps` is the machine epsilon of the features."""
         system = system if self._rows is None else self._rows.estimate(system)
         centred = system.from_stream(self._image, self.test)
-        # Products centre one factor by its mean over a block, and leave the other factor as it is.
+        # A product centres only one of its two factors, by the mean of that factor over a block. So the rounding error
+        # is relative to the geometric mean of the norms without and with centring.
         rounding = _ROUNDING * eps * float(np.sqrt(np.linalg.norm(self._image) * np.linalg.norm(centred)))
         return NystroemPreconditioner.of_sketch(self.test, centred, rounding)
 

@@ -17,7 +17,7 @@ from phimap.ops import single_threaded_blas
 
 
 class Leverages(ABC):
-    """``z^T (A + alpha I)^{-1} z`` for centred rows z, with A the centred Gram matrix of the training rows.
+    """Quadratic forms ``z^T (A + alpha I)^{-1} z`` of centred rows z, with A the centred Gram matrix.
 
     A training row of weight w has the leverage w times this form plus ``w / weight``. The last term is due to the
     intercept.
@@ -36,8 +36,16 @@ class Leverages(ABC):
     weight: float
 
     @abstractmethod
+    def half_forms(self, D: np.ndarray) -> np.ndarray:
+        """Return an array S (k, r) with ``S^T S = D (A + alpha I)^{-1} D^T`` for centred rows `D` (r, m)."""
+
+    @abstractmethod
+    def solutions(self, D: np.ndarray) -> np.ndarray:
+        """Return ``(A + alpha I)^{-1} D^T`` (m, r) for centred rows `D` (r, m)."""
+
     def quadratic_forms(self, D: np.ndarray) -> np.ndarray:
         """The quadratic forms (r,) of centred rows `D` (r, m), in float64 and never negative."""
+        return np.square(self.half_forms(D)).sum(axis=0)
 
 
 class PrimalLeverages(Leverages):
@@ -69,8 +77,11 @@ class PrimalLeverages(Leverages):
         """Bytes of the factor."""
         return 8 * packed_entries(m)
 
-    def quadratic_forms(self, D: np.ndarray) -> np.ndarray:
-        return np.square(self._factor.solve_lower(D.T)).sum(axis=0)
+    def half_forms(self, D: np.ndarray) -> np.ndarray:
+        return self._factor.solve_lower(D.T)
+
+    def solutions(self, D: np.ndarray) -> np.ndarray:
+        return self._factor.solve(D.T)
 
 
 class DualLeverages(Leverages):
@@ -107,14 +118,21 @@ class DualLeverages(Leverages):
         """Bytes of the factor and of the training rows."""
         return 8 * n * m + 8 * packed_entries(n)
 
-    def quadratic_forms(self, D: np.ndarray) -> np.ndarray:
+    def half_forms(self, D: np.ndarray) -> np.ndarray:
         with single_threaded_blas():
-            a = self._factor.solve(self._rows.products(D.T))
-            left = D - self._rows.combine(a).T
-            return np.square(left).sum(axis=1) / self.alpha + np.square(a).sum(axis=0)
+            a, left = self._parts(D)
+            return np.concatenate([left / np.sqrt(self.alpha), a])
+
+    def solutions(self, D: np.ndarray) -> np.ndarray:
+        with single_threaded_blas():
+            return self._parts(D)[1] / self.alpha
+
+    def _parts(self, D: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        a = self._factor.solve(self._rows.products(D.T))
+        return a, D.T - self._rows.combine(a)
 
 
-# Number of neighbours in a local mean. The mean of so many squares has a relative error of about a fifth, and the
+# Number of neighbours in a local mean. The mean of this many squares has a relative error of about a fifth, and the
 # neighbourhoods are still small.
 _NEIGHBOURS = 100
 #: Least number of rows for local noise. With fewer rows the noise counts as constant.
@@ -125,7 +143,7 @@ MOST_COLUMNS = 100
 
 
 class LocalNoise:
-    r"""Local means of squared errors, relative to their overall mean.
+    r"""Local means of squared errors, divided by the mean of all squared errors.
 
     .. math:: \rho(x) = \frac{\sum_i w_i s_i}{\sum_i w_i}, \qquad w_i = 1 - |x - x_i|^2 / r(x)^2
 
@@ -147,7 +165,7 @@ class LocalNoise:
 
     **Cost.** A nearest-neighbour search in a k-d tree.
 
-    **Differs from the source in** the use of nearest neighbours in place of a kernel of fixed width.
+    **Differs from the source in** the use of nearest neighbours instead of a kernel of fixed width.
 
     References
     ----------
@@ -165,7 +183,10 @@ class LocalNoise:
         return self._ratios(*self._search.kneighbors(rows))
 
     def leave_one_out(self) -> np.ndarray:
-        """Local means (s, t) at the rows themselves, relative to the overall mean, each without the row's error."""
+        """Local means (s, t) at the rows themselves, relative to the overall mean.
+
+        The mean at a row omits its own error.
+        """
         return self._ratios(*self._search.kneighbors())
 
     def _ratios(self, distances: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
@@ -181,10 +202,10 @@ class LocalNoise:
 # Number of random probes that estimate the variance far from the data, see `FunctionVariance`. The sample has many more
 # rows.
 _PROBES = 256
-# Number of standard errors by which local noise must improve the likelihood of leave-one-out errors.
+# Local noise is used if it improves the likelihood of leave-one-out errors by this number of standard errors.
 _CLEAR = 3.0
-# Grid of the share of the function's variance that remains with corrections. At the least share, the largest variance
-# is `_NOTHING` times the noise; the largest share is 1. `_SHARES` is the number of shares.
+# Corrections multiply the function's variance by a share, which is chosen from a grid of `_SHARES` shares. The largest
+# share is 1. With the smallest share, the largest variance is `_NOTHING` times the noise.
 _NOTHING, _SHARES = 1e-3, 40
 _LEAST_FREE = float(np.finfo(np.float64).eps)
 
@@ -202,7 +223,7 @@ class Points:
         ``k(x, x) - |phi(x)|^2``, the prior variance that features of landmarks or of a truncated series lack; zeros for
         other maps.
     out_of_range : ndarray of shape (r,)
-        How far a row is from the data of the corrections: 0 within them, up to 1 far outside; zeros without
+        Distance of a row from the data of the corrections, from 0 (within the data) to 1 (far outside); zeros without
         corrections.
     """
 
@@ -234,11 +255,12 @@ class FunctionVariance:
 
     Notes
     -----
-    Far from the data the exact process has its prior variance ``k(x, x) / alpha``. With m features the data determine
-    some directions of R^m. The features of a far row point in a random direction, so that the data seem to determine a
-    part of them: ``E phi^T (A + alpha I)^{-1} phi = tau k(x, x) / alpha`` with tau = 1 - (degrees of freedom) / m if
-    all features have the same spread. Division by tau restores the prior variance. Near the data it also moves the
-    variance towards that of the exact process, since the rows fit m coordinates better than they fit the kernel.
+    Far from the data, the exact process has its prior variance ``k(x, x) / alpha``. With m features, the data determine
+    some directions of R^m. The features of a far row point in a random direction, so a part of them seems to be
+    determined by the data: ``E phi^T (A + alpha I)^{-1} phi = tau k(x, x) / alpha`` with tau = 1 - (degrees of freedom)
+    / m if all features have the same spread. Division by tau restores the prior variance. Near the data, it also moves
+    the variance towards the variance of the exact process, because m features fit the rows more easily than the exact
+    kernel does.
 
     **Error.** The relative error of tau is ``1 / sqrt(128 r)``, with r the effective number of undetermined directions.
 
@@ -260,7 +282,7 @@ class FunctionVariance:
         return self._total(self._raw(points), 1 / self._leverages.weight, points)
 
     def leave_one_out(self, points: Points, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """For weighted training rows: ``var f / sigma^2`` (r,) without the row, and 1 minus the row's leverage (r,).
+        """Return ``var f / sigma^2`` (r,) without the row, and 1 minus the leverage (r,), for weighted training rows.
 
         With ``v = 1 / N + phi_c^T (A + alpha I)^{-1} phi_c`` a row of weight w has the leverage ``w v``. In the fit
         without the row, by Sherman and Morrison, v becomes ``v / (1 - w v)`` and its error e becomes ``e / (1 - w v)``.
@@ -285,7 +307,7 @@ class Noise:
     Attributes
     ----------
     variance : ndarray of shape (t,)
-        sigma^2. `FunctionVariance` gives the variance of f in units of it.
+        The number sigma^2. `FunctionVariance` gives the variance of f as a multiple of it.
     local : LocalNoise or None
         rho; None if it is 1 for every target.
     varies : ndarray of bool, shape (t,)
@@ -300,7 +322,7 @@ class Noise:
     def of_errors(
         cls, errors: np.ndarray, ratios: np.ndarray, inputs: np.ndarray | None, weights: np.ndarray | None
     ) -> Noise:
-        """The noise from leave-one-out errors (s, t), at rows where the variance of f is sigma^2 times `ratios` (s,).
+        """Estimate the noise from leave-one-out errors (s, t) at rows with the given `ratios` (s,) of variances.
 
         sigma^2 is chosen so that the errors, divided by their standard deviations, have a mean square of one. The noise
         of a target varies if a local estimate clearly improves the likelihood of the errors. This estimate at a row
@@ -335,12 +357,12 @@ class Noise:
 
 @dataclass(frozen=True)
 class Corrected:
-    """The variance of a function with corrections.
+    """The variance of a function to which corrections or trees are added.
 
     Attributes
     ----------
     share : float
-        Variance of the function with corrections, divided by its variance without corrections.
+        Variance of the function with corrections and trees, divided by its variance without them.
     spread : ndarray of shape (t,)
         Variance of the targets: the least variance of predictions far from all data.
     """
@@ -352,7 +374,7 @@ class Corrected:
     def of_errors(
         cls, errors: np.ndarray, ratios: np.ndarray, weights: np.ndarray | None, targets: np.ndarray
     ) -> Corrected:
-        """Find the share of greatest likelihood, from leave-one-out errors (s, t) and the function's ratios (s,)."""
+        """Find the share of greatest likelihood, given leave-one-out errors (s, t) and `FunctionVariance.ratios`."""
         squares = np.square(errors)
         spread = weighted_mean(np.square(targets - weighted_mean(targets, weights)), weights)
 
@@ -375,7 +397,7 @@ class Predictive:
     function : FunctionVariance
     noise : Noise
     corrected : Corrected or None
-        None without corrections.
+        None without corrections and trees.
     """
 
     function: FunctionVariance

@@ -108,6 +108,12 @@ class ExactShiftedInverse(ShiftedInverse):
         with single_threaded_blas():
             return self._inverses(shifts) @ np.square(self._vectors).T
 
+    def block(self, shift: float, rows: np.ndarray) -> np.ndarray:
+        """The entries (r, r) of ``(A + lam I)^{-1}`` at some rows and columns."""
+        vectors = self._vectors[rows]
+        with single_threaded_blas():
+            return (vectors * self._inverses(np.array([shift]))) @ vectors.T
+
     def _inverses(self, shifts: np.ndarray) -> np.ndarray:
         """``1 / (a + lam)`` (g, m)."""
         return 1 / (self._eigenvalues + np.asarray(shifts)[:, None])
@@ -136,7 +142,8 @@ class LanczosShiftedInverse(ShiftedInverse):
     probes : ndarray of shape (m, n_probes) or None, default=None
         Random signs, two columns or more; None if `trace` is not needed.
     R : ndarray of shape (m, k) or None, default=None
-        None if `quadratic_forms` is not needed. The recurrences of R take four steps, however many those of B need.
+        None if `quadratic_forms` is not needed. The recurrences of R take four steps, however many steps the
+        recurrences of B take.
 
     Attributes
     ----------
@@ -151,7 +158,7 @@ class LanczosShiftedInverse(ShiftedInverse):
 
     **Cost.** A step reads the factor twice, whatever the number of columns.
 
-    **Differs from the source in** the use of M in place of A: for M, Lanczos converges first at the small eigenvalues
+    **Differs from the source in** the use of M in place of A. For M, Lanczos converges first at the small eigenvalues
     of A, where the functions vary most.
 
     References
@@ -185,7 +192,7 @@ class LanczosShiftedInverse(ShiftedInverse):
 
     def projected_solutions(self, shifts: np.ndarray) -> np.ndarray:
         t = self._n_targets
-        # Coefficients |b| f(T) e_1 of the vectors V: (g, t, n_steps).
+        # Coefficients ``|b| f(T) e_1`` (g, t, n_steps) of the vectors V.
         first = self._vectors[:t, 0, :]
         coefficients = np.einsum("tsk,gtk->gts", self._vectors[:t], self._resolvent(shifts)[:, :t] * first)
         coefficients *= self._norms[:t, None]
@@ -209,11 +216,11 @@ class LanczosShiftedInverse(ShiftedInverse):
         return traces.std(axis=1, ddof=1) / np.sqrt(traces.shape[1])
 
     def _traces(self, shifts: np.ndarray) -> np.ndarray:
-        """Estimates (g, n_probes) of the trace, one by each probe."""
+        """Estimates (g, n_probes) of the trace, one for each probe."""
         return self._forms_of(slice(self._n_targets, None), shifts)
 
     def _forms_of(self, columns: slice, shifts: np.ndarray) -> np.ndarray:
-        """``b^T (A + lam I)^{-1} b`` for start vectors b of the recurrences: (g, n_columns)."""
+        """``b^T (A + lam I)^{-1} b`` (g, n_columns) for start vectors b of the recurrences."""
         weights = np.square(self._vectors[columns, 0, :] * self._norms[columns, None])
         return (self._resolvent(shifts)[:, columns] * weights).sum(axis=2)
 
@@ -223,7 +230,7 @@ class LanczosShiftedInverse(ShiftedInverse):
 
     def _run(self, factor: BlockedCholesky, start: np.ndarray, settled: Callable[..., bool]) -> None:
         """Extend all recurrences until `settled` returns True."""
-        # A zero column (a constant target) has zero projections whatever its recurrence gives.
+        # A zero column, such as that of a constant target, has zero projections, whatever its recurrence gives.
         current = np.divide(start, self._norms, out=np.zeros_like(start), where=self._norms > 0)
         previous = np.zeros_like(current)
         beta = np.zeros(start.shape[1])
@@ -259,5 +266,5 @@ class LanczosShiftedInverse(ShiftedInverse):
             nodes, self._vectors = np.linalg.eigh(tridiagonal)
         self._nodes = np.maximum(nodes, 0)
         largest = self._nodes.max(initial=0)
-        # The recurrences find the largest eigenvalue of M before all others.
+        # The recurrences find the largest eigenvalue of M first.
         self.least_eigenvalue = 1 / largest - self._shift if largest > 0 else 0.0

@@ -17,19 +17,21 @@ from phimap.learn.ridge.alpha_objectives import (
     GeneralisedCrossValidation,
     HeldOutError,
     LeaveOneOutError,
+    LeaveUnitsOutError,
     leave_one_out_dual,
     leave_one_out_primal,
 )
 from phimap.learn.ridge.cholesky import BlockedCholesky, factor_with_retries
 from phimap.learn.ridge.conjugate_gradient_steps import relative_size, solve_from_nearby
 from phimap.learn.ridge.statistics import RidgeStatistics
+from phimap.learn.rows.units import RowUnits
 from phimap.learn.rows.validation import n_leave_one_out
 from phimap.learn.solver import LinearSolution
 from phimap.learn.weights import weighted_mean
 from phimap.ops import single_threaded_blas
 
-#: Largest number of rows for which the leave-one-out error is computed exactly, by an eigendecomposition of the order
-#: of the rows.
+#: Up to this number of rows, the leave-one-out error is computed exactly, by an eigendecomposition of the order of the
+#: rows.
 LEAVE_ONE_OUT_ROWS = 2048
 _RETRIES = 4
 
@@ -53,8 +55,8 @@ def solve_ridge(
     alpha : float or "auto", default="auto"
         Regularisation in the units of ``sklearn.linear_model.Ridge``; "auto" chooses it.
     held_out : FeatureRows, optional
-        Random rows of the training set. They are kept out of the sums while alpha is chosen by the squared error on
-        them; the solution is that of all rows. Without them alpha minimises generalised cross-validation.
+        Random rows of the training set. While alpha is chosen by the squared error on these rows, they are kept out of
+        the sums. The solution is fitted to all rows. Without `held_out`, alpha minimises generalised cross-validation.
     held_out_in_sums : bool, default=True
         Whether `statistics` include the held-out rows. If not, they are added in place once alpha is chosen.
     extreme : FeatureRows, optional
@@ -136,10 +138,12 @@ def solve_ridge_dual(
     alpha: float | str = "auto",
     *,
     weights: np.ndarray | None = None,
+    units: RowUnits | None = None,
+    chooses: np.ndarray | None = None,
     rng: RandomState = 0,
     n_jobs: int | None = None,
 ) -> LinearSolution:
-    """Solve the problem of `solve_ridge` from rows, through their n x n Gram matrix.
+    """Solve the problem of `solve_ridge` from the rows, through their n x n Gram matrix.
 
     Parameters
     ----------
@@ -149,6 +153,11 @@ def solve_ridge_dual(
     Y : ndarray of shape (n, t)
     weights : ndarray of shape (n,), optional
         Positive: a row of weight w counts like w equal rows.
+    units : RowUnits, optional
+        Units of rows. While alpha is chosen, the rows of a unit are left out together; if units are moments in time,
+        only the latest rows are left out. Without units, rows are left out one by one.
+    chooses : ndarray of bool, shape (n,), optional
+        Rows whose errors may choose alpha; by default all rows.
     alpha, rng, n_jobs
         As in `solve_ridge`. ``"auto"`` minimises the exact leave-one-out error for up to 2,048 rows, and the error on a
         random tenth of the rows for more rows.
@@ -168,13 +177,13 @@ def solve_ridge_dual(
     is ``lam a_i / (1 - h_i)`` with ``a = (K + lam I)^{-1} Y_c`` and the leverage
     ``h_i = 1 - lam [(K + lam I)^{-1}]_ii + 1 / n``, whose last term comes from the intercept.
 
-    A problem with weights is the unweighted problem in ``s_i (1, z_i)`` and ``s_i y_i``, ``s_i = w_i^{1/2}``: rows are
-    centred by their weighted mean and multiplied by ``s_i``, and ``W = Z_c^T S (K + lam I)^{-1} S Y_c`` with
-    ``K = S Z_c Z_c^T S``. The column s of the intercept is orthogonal to the columns of ``S Z_c``, so its leverage is
-    ``w_i / sum w`` in place of ``1 / n``, and ``lam a_i / (1 - h_i)`` is ``s_i`` times the error at row i of a fit
-    without the row, whose whole weight is left out. The score is the weighted mean
-    ``sum_i (lam a_i / (1 - h_i))^2 / sum w``. Alpha therefore differs from that of repeated rows: leaving out one of w
-    equal rows would keep the other copies, which have the same target.
+    A problem with weights is equivalent to the unweighted problem in ``s_i (1, z_i)`` and ``s_i y_i`` with ``s_i =
+    w_i^{1/2}``. Rows are centred by their weighted mean and multiplied by ``s_i``, and ``W = Z_c^T S (K + lam I)^{-1} S
+    Y_c`` with ``K = S Z_c Z_c^T S``. The column s of the intercept is orthogonal to the columns of ``S Z_c``, so its
+    leverage is ``w_i / sum w`` instead of ``1 / n``. Then ``lam a_i / (1 - h_i)`` is ``s_i`` times the error at row i
+    of a fit that omits the whole weight of the row. The score is the weighted mean ``sum_i (lam a_i / (1 - h_i))^2 /
+    sum w``. Alpha therefore differs from the alpha for repeated rows: if one of w equal rows is left out, the other
+    copies, which have the same target, stay.
 
     **Cost.** n^2 m flops for K, and factorisations of order n.
     """
@@ -184,12 +193,13 @@ def solve_ridge_dual(
     matrix, rhs = rows.gram(), times_root(Y - mean_y, weights)
 
     def objective() -> AlphaObjective:
-        if Y.shape[0] <= LEAVE_ONE_OUT_ROWS:
-            return LeaveOneOutError(rows, matrix, rhs, Y, weights, block.eps)
-        return DualHeldOutError(rows, Y, weights, block.eps, rng, n_jobs)
+        if Y.shape[0] > LEAVE_ONE_OUT_ROWS or (units is not None and units.in_time):
+            return DualHeldOutError(rows, Y, weights, block.eps, rng, n_jobs, units, chooses)
+        exact = rows, matrix, rhs, Y, weights, block.eps, chooses
+        return LeaveOneOutError(*exact) if units is None else LeaveUnitsOutError(units, *exact)
 
     A, residual, chosen, factor = _solve(matrix, rhs, *_chosen(alpha, objective, rng, n_jobs), n_jobs)
-    if chosen.held_out is None:
+    if chosen.held_out is None and units is None:
         assert factor is not None
         some = named_streams(rng, "left-out")["left-out"].permutation(Y.shape[0])[: n_leave_one_out(Y.shape[0])]
         chosen = chosen._replace(held_out=leave_one_out_dual(factor, chosen.alpha, A, some, Y, weights))
@@ -200,7 +210,7 @@ def solve_ridge_dual(
 def _chosen(
     alpha: float | str, objective: Callable[[], AlphaObjective], rng: RandomState, n_jobs: int | None
 ) -> tuple[ChosenAlpha, BlockedCholesky | None]:
-    """The given alpha, or the alpha chosen by an objective, and the factor that `choose_alpha` returns."""
+    """Return the given alpha, or the alpha that an objective chooses, and the factor that `choose_alpha` returns."""
     if alpha == "auto":
         return choose_alpha(objective(), rng, n_jobs)
     return ChosenAlpha(float(alpha)), None

@@ -22,12 +22,12 @@ from phimap.learn.weights import joined_weights, total_weight
 from phimap.packed import PackedArray
 from phimap.records import Record, of_entries, of_number
 
-# Numbers of arrays (m, t), and of arrays (r, t) for r validation rows, that exist at a time while alpha is chosen. The
-# latter are predictions after each of up to 32 Lanczos steps, the same stacked, and predictions at each alpha of a
-# window.
+# Number of arrays (m, t), and number of arrays (r, t) for r validation rows, that exist at a time while alpha is
+# chosen. The arrays (r, t) are predictions after each of up to 32 Lanczos steps, a stacked copy of them, and
+# predictions at each alpha of a window.
 _TARGET_ARRAYS, _PREDICTION_ARRAYS = 10, 80
-# Numbers of arrays (n, t) in dual form, and of arrays (n, n) if the leave-one-out error is exact: the matrix, its
-# eigenvectors, twice as much for LAPACK, and the packed triangle.
+# Number of arrays (n, t) in dual form. Then the number of arrays (n, n) for an exact leave-one-out error: the matrix,
+# its eigenvectors, twice as much for LAPACK, and the packed triangle.
 _DUAL_ARRAYS, _EXACT_ARRAYS = 8, 4.5
 
 
@@ -65,7 +65,7 @@ class RidgeSolver(Record):
         self.rows = tuple((*row, None)[:3] for row in self.rows)  # pyright: ignore[reportAttributeAccessIssue]
 
     def serves(self, n_components: int) -> bool:
-        """Whether the sums or rows have `n_components` features; True if the solver has seen no rows."""
+        """Return whether the sums or rows have `n_components` features; True if the solver has seen no rows."""
         if self.statistics is not None:
             return self.statistics.n_components == n_components
         return all(Z.shape[1] == n_components for Z, _, _ in self.rows)
@@ -112,7 +112,7 @@ class RidgeSolver(Record):
         self, block: FeatureBlock, targets: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
     ) -> None:
         """Add rows with targets (r, t) and positive weights (r,); the memory of `block` may be overwritten later."""
-        # The first block is kept whatever its length: it gives the number of targets.
+        # The first block is kept even if it is empty, because it gives the number of targets.
         if self.statistics is None and (not self.rows or self.n_rows + len(targets) <= self.n_expected):
             kept = None if weights is None else np.array(weights)
             self.rows = (*self.rows, (block.host_copy().features, np.array(targets), kept))
@@ -124,7 +124,7 @@ class RidgeSolver(Record):
         self.statistics = self._sums(n_jobs).merge(other._sums(n_jobs), sign=sign)
 
     def join(self, later: RidgeSolver, n_jobs: int | None) -> None:
-        """Add the rows of a later part of the stream, in place; the dual form stays up to `n_expected` rows."""
+        """Add the rows of a later part of the stream, in place. The dual form is kept up to `n_expected` rows."""
         if self.statistics is None and later.statistics is None and self.n_rows + later.n_rows <= self.n_expected:
             self.rows = (*self.rows, *later.rows)
         elif later.n_rows:
@@ -139,17 +139,21 @@ class RidgeSolver(Record):
         *,
         held_out_in_sums: bool = True,
     ) -> LinearSolution:
-        """Solve with `alpha`. All rows choose ``"auto"`` in dual form, the validation rows choose it in primal form.
+        """Solve with `alpha`.
 
-        If not `held_out_in_sums`, the pass skipped the rows with keys up to ``validation.largest_key``, and they are
-        added here: extreme rows before alpha is chosen, held-out rows after.
+        In dual form `solve_ridge_dual` chooses ``"auto"``. In primal form the errors on the validation rows choose it;
+        without such rows, generalised cross-validation does.
+
+        If `held_out_in_sums` is false, the pass skipped the rows with keys in ``validation.skipped_keys``, and this
+        method adds them: the extreme rows before alpha is chosen, the held-out rows after.
         """
         if self.statistics is None:
             Z, Y, weights = self._joined()
-            return solve_ridge_dual(Z, Y, alpha, weights=weights, rng=rng, n_jobs=n_jobs)
+            units, chooses = (None, None) if validation is None else (validation.units, validation.chooses())
+            return solve_ridge_dual(Z, Y, alpha, weights=weights, units=units, chooses=chooses, rng=rng, n_jobs=n_jobs)
         if validation is None:
             return solve_ridge(self.statistics, alpha, rng=rng, n_jobs=n_jobs)
-        if not held_out_in_sums and (skipped := validation.extreme_with_small_keys()) is not None:
+        if not held_out_in_sums and (skipped := validation.skipped_extremes()) is not None:
             self.update(*skipped[:2], n_jobs, skipped.weights)
         held_out = validation.random() if alpha == "auto" else None
         return solve_ridge(
@@ -158,7 +162,8 @@ class RidgeSolver(Record):
             held_out=held_out,
             held_out_in_sums=held_out_in_sums,
             extreme=None if held_out is None else validation.extreme(),
-            leave_one_out=validation.leave_one_out() if held_out is None else None,
+            # If such a row were left out alone, the other rows of its unit would predict it.
+            leave_one_out=validation.leave_one_out() if held_out is None and validation.units is None else None,
             rng=rng,
             n_jobs=n_jobs,
         )
@@ -169,7 +174,7 @@ class RidgeSolver(Record):
         None if rounding errors make the system indefinite.
         """
         assert self.statistics is not None
-        # The temporary sums have no name, so that their memory is free while the system is solved.
+        # The temporary sums are not bound to a name, so that their memory is freed while the system is solved.
         left = self.statistics.merge(_sums_of(rows, n_jobs), sign=-1)
         try:
             return RidgeSolver(left).finish(alpha, None, 0, n_jobs)
@@ -190,7 +195,10 @@ class RidgeSolver(Record):
         return PrimalLeverages.memory(n_components)
 
     def subset(self, columns: np.ndarray, n_jobs: int | None) -> RidgeSolver:
-        """Return the solver for some features, in the order of `columns`; primal if they are fewer than the rows."""
+        """Return the solver for some features, in the order of `columns`.
+
+        In primal form if there are fewer features than rows.
+        """
         if self.statistics is None:
             Z, Y, weights = self._joined()
             if len(columns) < len(Y):
@@ -269,10 +277,10 @@ class CholeskyRidge(Member):
         dual, validation = RidgeSolver.is_dual(n, m), problem.validation
         holds_out = problem.alpha == "auto" and not dual
         with problem.stage("features" if dual else "features and Gram matrix", n):
-            below = validation.largest_key if holds_out else None
+            skipped = validation.skipped_keys if holds_out else None
             # Workers receive the function, so it refers to plain values only.
             sums = problem.stream.accumulate(
-                lambda first_row: GramAccumulator(RidgeSolver.start(m, t, n), n_jobs), held_out_below=below
+                lambda first_row: GramAccumulator(RidgeSolver.start(m, t, n), n_jobs), skipped_keys=skipped
             ).solver
         with problem.stages.stage("regularisation"):
             solution = sums.finish(problem.alpha, validation, problem.probes, n_jobs, held_out_in_sums=not holds_out)

@@ -142,7 +142,10 @@ class RidgeStatistics(Record):
         return replace(self, gram=gram, cross=self.cross[columns], sum_z=self.sum_z[columns])
 
     def centred_gram(self) -> BlockTriangle:
-        """Sum of ``(z - mean)(z - mean)^T``: a triangle with the entries of `gram` and a rank-one term."""
+        """Sum of ``(z - mean)(z - mean)^T``: `gram` minus a rank-one term.
+
+        The result keeps the entries of `gram`. Its `downdate` holds the vector of the term.
+        """
         return replace(self.gram, downdate=self.sum_z / np.sqrt(self.weight))
 
     def centred_cross(self) -> np.ndarray:

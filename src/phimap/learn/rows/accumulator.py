@@ -50,7 +50,7 @@ OtherAccumulator = TypeVar("OtherAccumulator", bound=Accumulator)
 
 
 class PairAccumulator(Accumulator, Generic[OneAccumulator, OtherAccumulator]):
-    """Two accumulators of the same rows."""
+    """Two accumulators that get the same rows."""
 
     def __init__(self, one: OneAccumulator, other: OtherAccumulator):
         self.one, self.other = one, other
@@ -73,7 +73,7 @@ class PairAccumulator(Accumulator, Generic[OneAccumulator, OtherAccumulator]):
 
 
 class CountingAccumulator(Accumulator, Generic[OneAccumulator]):
-    """An accumulator that reports the number of rows of each batch, and otherwise is its `inner` accumulator."""
+    """An accumulator that reports the number of rows of each batch, and passes the batch to its `inner` accumulator."""
 
     def __init__(self, inner: OneAccumulator, advance: Callable[[int], None]):
         self.inner, self._advance = inner, advance
@@ -95,7 +95,7 @@ class CountingAccumulator(Accumulator, Generic[OneAccumulator]):
 
 @runtime_checkable
 class RowSource(Protocol):
-    """A source of rows that makes passes itself: in parts on other machines, or with checkpoints."""
+    """A source of rows that makes passes itself, either in parts on other machines or with checkpoints."""
 
     def accumulate(self, start: Callable[[int], AnyAccumulator]) -> AnyAccumulator:
         """Return the accumulator after all rows.

@@ -9,37 +9,40 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from phimap.config import size_text
+from phimap.config import fits_budget, memory_budget, size_text
 from phimap.ops import Array
 
-# Usual and least number of rows of a batch, whose features are formed and added to the Gram matrix at a time. With so
-# many rows, starting tasks and adding a block to the sum in float64 cost little compared with the matrix product.
+# Usual and least number of rows of a batch. The features of a batch are formed and added to the Gram matrix at a time.
+# With this many rows, starting tasks and adding a block to the sum in float64 cost little compared with the matrix
+# product.
 _ROWS, _LEAST_ROWS = 4096, 256
-# Largest number of rows of a batch, and bytes of features to which batches of more than 4,096 rows are filled. With few
-# features, the matrix product of 4,096 rows takes so little time that starting tasks and adding blocks cost too much.
+# Largest number of rows of a batch. A batch has more than 4,096 rows only while its features take fewer than these
+# bytes. With few features, the matrix product of 4,096 rows takes so little time that starting tasks and adding blocks
+# would dominate.
 _MOST_ROWS, _FEW_BYTES = 16384, 64 * 2**20
 # Largest number of bytes for the features of a batch.
 _BATCH_BYTES = 256 * 2**20
 
-# Number of arrays as large as the inputs of a batch that exist while the batch is scaled and its moments are formed.
-# Number of float64 arrays as large as the targets of a batch that exist while the targets are encoded and multiplied
-# with the features.
+# Number of arrays as large as a batch's inputs that exist while the batch is scaled and its moments are formed. Number
+# of float64 arrays as large as a batch's targets that exist while the targets are encoded and multiplied with the
+# features.
 _INPUTS, _TARGETS = 3, 7
-# Largest number of rows of the sample that is kept. 4,096 rows give the mean squared error to about 3 %, and its
-# differences between values of alpha much more accurately. A smaller sample would miss the few rows far from all
-# others, on which too small an alpha fails.
+# Largest number of rows of the sample. 4,096 rows give the mean squared error to about 3 %, and the differences of this
+# error between values of alpha much more accurately. A smaller sample would miss the few rows far from all others, on
+# which too small an alpha fails.
 CAPACITY = 4096
-# Largest number of bytes of the dense rows of the sample (mostly images exceed it), inverse of its largest share of the
-# byte budget, and its least number of rows. A thousand rows suffice for a length scale.
+# Largest number of bytes of the sample's dense rows; mostly images exceed it. The sample takes at most one in `_SHARE`
+# of the byte budget, but has at least the last number of rows: a thousand rows suffice for a length scale.
 _SAMPLE_BYTES, _SAMPLE_SHARE, _LEAST_SAMPLE = 2**28, 8, 1000
-# Number of samples kept: the sample, and the wider sample that a map may need, which contains the first.
+# Number of samples kept: the sample, and a wider sample for maps that need it, which contains the first.
 _SAMPLES = 2
 # Number of arrays as large as the least sample that must fit the budget while a kernel is chosen: both samples, the
-# sample of the search scaled with and without a metric, and intermediate results.
-_SAMPLE_ARRAYS = 5
+# sample of the search scaled with and without a metric, and intermediate results. The keys are the bytes of a
+# number: for float32 rows some results are in float64, which counts twice.
+_SAMPLE_ARRAYS = {4: 8, 8: 5}
 
-# Number of batches of inputs that must fit the byte budget. About ten such batches exist at a time; the features take
-# the rest.
+# Number of batches of inputs that must fit the byte budget. About ten such batches exist at a time; features take the
+# other memory.
 _BATCHES_IN_BUDGET = 32
 
 #: Rows, their targets, and their positive weights; the weights are None if all are one.
@@ -67,7 +70,10 @@ class ArrayBatches:
 
 
 def feature_rows(n_components: int, itemsize: int) -> int:
-    """Return the number of rows whose features are held at a time. It depends only on the features of one row."""
+    """Return the number of rows whose features are held at a time.
+
+    It depends only on the size of the features of one row.
+    """
     row_bytes = n_components * itemsize
     rows = np.clip(_FEW_BYTES // row_bytes, _ROWS, _MOST_ROWS)
     return int(max(_LEAST_ROWS, min(rows, _BATCH_BYTES // row_bytes)))
@@ -122,10 +128,11 @@ def sample_rows(most_rows: int, row_bytes: int, most_bytes: int | None = None) -
     return min(most_rows, max(_LEAST_SAMPLE, most_bytes // max(1, row_bytes)))
 
 
-def require_sample(n_rows: int, row_bytes: int, budget: int) -> None:
+def require_sample(n_rows: int, n_columns: int, itemsize: int, budget: int) -> None:
     """Raise MemoryError if the budget is too small for the arrays made from the sample of a stream of `n_rows` rows."""
+    row_bytes = n_columns * itemsize
     n_rows = min(n_rows, sample_rows(CAPACITY, row_bytes, sample_bytes(budget)))
-    needed = _SAMPLE_ARRAYS * n_rows * row_bytes
+    needed = _SAMPLE_ARRAYS[itemsize] * n_rows * row_bytes
     if needed > budget:
         raise MemoryError(
             f"what is made of a sample of {n_rows} rows of {size_text(row_bytes)} needs {size_text(needed)} at least, "
@@ -134,7 +141,9 @@ def require_sample(n_rows: int, row_bytes: int, budget: int) -> None:
 
 
 def batch_rows(n_components: int, itemsize: int, budget: int, kept: int, shape: RowShape = RowShape()) -> int:
-    """Return the number of rows of a batch. The number of features determines it, unless the byte budget forces fewer.
+    """Return the number of rows of a batch.
+
+    The number of features determines it, unless the byte budget requires fewer rows.
 
     Parameters
     ----------
@@ -166,8 +175,16 @@ def batch_rows(n_components: int, itemsize: int, budget: int, kept: int, shape: 
     return rows
 
 
+def rows_to_predict(n_rows: int, n_components: int, itemsize: int, shape: RowShape) -> int:
+    """Return the number of rows of a batch of predictions of `n_rows` rows, as `batch_rows` for the byte budget."""
+    rows = min(max(n_rows, 1), feature_rows(n_components, itemsize))
+    if fits_budget(rows * (n_components * itemsize + shape.in_batch)):
+        return rows
+    return batch_rows(n_components, itemsize, memory_budget(), 0, shape)
+
+
 def rows_within(rows: int, row_bytes: int, budget: int) -> int:
-    """Return the number of rows to read at a time: `rows`, or fewer if rows of `row_bytes` would strain the budget.
+    """Return the number of rows to read at a time: `rows`, or fewer if `row_bytes` is large for the budget.
 
     Several copies of a batch exist at a time: in use, being decoded, waiting, and converted to float64.
     """

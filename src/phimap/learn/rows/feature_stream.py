@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from phimap._random import row_uniforms
 from phimap.learn.blocks.blocks import FeatureBlock, WeightedBlock
 from phimap.learn.rows.accumulator import Accumulator, AnyAccumulator, RowSource
 from phimap.learn.rows.batches import Batch
@@ -34,8 +33,8 @@ class MappedRows(Accumulator):
         Collection updated with all rows; its seed determines the keys of the rows.
     resumed : callable, optional
         ``resumed(n_rows)`` is called with the number of rows of a restored state.
-    held_out_below : float, optional
-        Largest key of a held-out row. `inner` does not get held-out rows.
+    skipped_keys : ndarray of shape (r,), optional
+        Keys of rows that `inner` does not get.
     """
 
     def __init__(
@@ -45,10 +44,10 @@ class MappedRows(Accumulator):
         extreme: ExtremeRows | None = None,
         resumed: Callable[[int], None] | None = None,
         *,
-        held_out_below: float | None = None,
+        skipped_keys: np.ndarray | None = None,
     ):
         self._mapping, self.inner, self.extreme, self._resumed = mapping, inner, extreme, resumed
-        self._held_out_below = held_out_below
+        self._skipped_keys = skipped_keys
 
     def update(self, rows: Array, targets: Any, weights: np.ndarray | None) -> None:
         self._update_inner(rows, targets, weights)
@@ -56,10 +55,10 @@ class MappedRows(Accumulator):
             self.extreme.update(rows, targets, weights)
 
     def _update_inner(self, rows: Array, targets: Any, weights: np.ndarray | None) -> None:
-        """Map the rows that are not held out, and add their features."""
-        if self._held_out_below is not None and self.extreme is not None:
-            keys = row_uniforms(self.extreme.n_seen, rows.shape[0], self.extreme.seed)
-            kept = np.flatnonzero(keys > self._held_out_below)
+        """Map the rows that are not skipped, and add their features."""
+        if self._skipped_keys is not None and self.extreme is not None:
+            keys = self.extreme.keys_of(self.extreme.n_seen, rows.shape[0])
+            kept = np.flatnonzero(~np.isin(keys, self._skipped_keys))
             if not kept.size:
                 return
             rows, targets = rows[kept], targets[kept]
@@ -84,7 +83,9 @@ class MappedRows(Accumulator):
 
 @dataclass
 class FeatureStream:
-    """Blocks of features, targets and weights of batches. Blocks that fit stay in memory, others are computed again.
+    """Blocks of features, targets and weights of the batches.
+
+    Blocks are kept as far as memory allows; others are computed again.
 
     Attributes
     ----------
@@ -93,7 +94,7 @@ class FeatureStream:
     mapping : callable
         ``mapping()`` gives a function from rows to features, with its own buffer.
     memory : int
-        Bytes for kept features; results do not depend on it. Features of rows on other machines are not kept.
+        Bytes for kept features; the number does not affect results. Features of rows on other machines are not kept.
     extreme : ExtremeRows
         Collects the extreme rows in the first pass.
     advance : callable
@@ -101,10 +102,10 @@ class FeatureStream:
 
     Notes
     -----
-    **Cost.** Features that fit are always kept. Keeping a number costs one copy, which takes 0.6 ns of one core. It
-    saves forming the number again in each further pass, which takes 1.4 ns for the cheapest features, Fourier features
-    of few columns. Forming Fourier features takes one to eleven times as long as the two matrix products of a pass with
-    them (`benchmarks/losses.py`).
+    **Cost.** Features are kept whenever they fit. Keeping a number costs one copy, which takes 0.6 ns of one core. It
+    saves the computation of the number in each further pass, which takes 1.4 ns for the cheapest features, Fourier
+    features of few columns. The computation of Fourier features takes one to eleven times as long as the two matrix
+    products that a pass makes with them (`benchmarks/losses.py`).
     """
 
     batches: Iterable[Batch] | RowSource
@@ -118,14 +119,14 @@ class FeatureStream:
     _first_pass: bool = True
 
     def accumulate(
-        self, start: Callable[[int], AnyAccumulator], *, held_out_below: float | None = None
+        self, start: Callable[[int], AnyAccumulator], *, skipped_keys: np.ndarray | None = None
     ) -> AnyAccumulator:
-        """Make one pass; in the first pass, rows with keys up to `held_out_below` are held out."""
+        """Make one pass; in the first pass, the rows with `skipped_keys` are skipped."""
         first, extreme = self._first_pass, self.extreme
 
         def begin(first_row: int, mapping: Mapping, resumed: Callable[[int], None] | None = None) -> MappedRows:
             own = extreme.begun(first_row) if first else None
-            return MappedRows(mapping, start(first_row), own, resumed, held_out_below=held_out_below)
+            return MappedRows(mapping, start(first_row), own, resumed, skipped_keys=skipped_keys)
 
         if isinstance(self.batches, Iterable):
             found = self._accumulate_here(self.batches, begin)

@@ -13,13 +13,28 @@ from scipy import sparse
 
 from phimap._random import row_uniforms
 from phimap.learn.rows.batches import CAPACITY, sample_rows
+from phimap.learn.rows.units import RowUnits
 from phimap.learn.weights import joined_weights
 from phimap.ops import Array, ops_for
-from phimap.records import Record, of_entries, of_floats, of_number
+from phimap.records import NOT_SAVED, Record, of_entries, of_floats, of_number
 
 # Largest number of extreme rows kept. On tables of 6,000 to 35,000 rows, 64 extreme rows make the choice of alpha
 # slightly noisier, and 256 do not improve it.
 EXTREME_CAPACITY = 128
+
+
+def proportional_order(labels: np.ndarray) -> np.ndarray:
+    """Return an order (n,) of rows such that the first k rows, for any k, contain each class in proportion.
+
+    The r-th of the n_c rows of a class, in the given order, gets the position ``(r + 1/2) / n_c``. So the first k of n
+    rows contain ``k n_c / n`` rows of the class, up to one row for each class.
+    """
+    _, index, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    grouped = np.argsort(index, kind="stable")
+    places = np.empty(len(index))
+    ranks = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
+    places[grouped] = (ranks + 0.5) / np.repeat(counts, counts)
+    return np.argsort(places, kind="stable")
 
 
 class WeightedRows(NamedTuple):
@@ -32,7 +47,7 @@ class WeightedRows(NamedTuple):
 
 @dataclass
 class KeptRows(Record, ABC):
-    """The rows of a stream with the smallest ranks. How the stream is cut into batches does not affect which are kept.
+    """The rows of a stream with the smallest ranks. The same rows are kept however the stream is cut into batches.
 
     Attributes
     ----------
@@ -45,6 +60,8 @@ class KeptRows(Record, ABC):
     y : ndarray
     weights : ndarray of shape (n_kept,) or None
         None if all are one.
+    units : RowUnits or None
+        Units of rows, by which the keys sort the rows; None for keys in random order. Not saved in model files.
     """
 
     seed: int = field(metadata=of_number(least=0))
@@ -53,6 +70,7 @@ class KeptRows(Record, ABC):
     X: Array = field(default=None, metadata=of_entries("any"))
     y: Any = field(default=None, metadata=of_entries("any"))
     weights: np.ndarray | None = field(default=None, metadata=of_floats("?n", least=0))
+    units: RowUnits | None = field(default=None, metadata={NOT_SAVED: True}, kw_only=True)
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
         yield self.X is None or getattr(self.X, "shape", ())[:1] == self.keys.shape, "a key for each row"
@@ -82,14 +100,20 @@ class KeptRows(Record, ABC):
     def _least(self, ranks: np.ndarray, X: Array) -> np.ndarray:
         """Return ascending indices of the rows to keep, among rows with `ranks`; `X` is an example of the rows."""
 
+    def keys_of(self, first: int, n: int) -> np.ndarray:
+        """Return the keys (n,) of the rows ``first, ..., first + n - 1`` of the stream."""
+        if self.units is not None:
+            return self.units.keys(first, n, self.seed)
+        return row_uniforms(first, n, self.seed)
+
     def update(self, X: Array, y: np.ndarray, weights: np.ndarray | None = None) -> None:
         """Offer rows with positive weights; rows that are kept are copied."""
-        keys = row_uniforms(self.n_seen, X.shape[0], self.seed)
+        keys = self.keys_of(self.n_seen, X.shape[0])
         self.n_seen += X.shape[0]
         self._take(X, y, weights, keys, self._ranks_of(X, keys))
 
     def merge(self, other: Self, *, without: Any = ()) -> None:
-        """Offer the rows that another record keeps, except those with keys in `without`."""
+        """Offer the rows that another record keeps, except the rows with keys in `without`."""
         self.n_seen += other.n_seen
         if other.X is not None:
             new = np.flatnonzero(~np.isin(other.keys, without))
@@ -138,6 +162,9 @@ def _stacked(X: Array, y: Any, old: np.ndarray, more: Array, targets: Any, new: 
 class Reservoir(KeptRows):
     """A random sample: the rows with the smallest keys. Its first rows in the order of keys are a random sample, too.
 
+    If keys sort the rows by unit, the sample consists of the rows of the first units, unless it is `scattered` over all
+    units.
+
     Attributes
     ----------
     most_rows : int or None
@@ -145,28 +172,54 @@ class Reservoir(KeptRows):
     most_bytes : int or None
         Bytes of dense rows above which fewer rows, but at least a thousand, are kept; None means a quarter of a
         gigabyte.
+    scattered : bool
+        Whether rows of all units are drawn at random although keys sort the rows by unit.
     """
 
     most_rows: int | None = None
     most_bytes: int | None = None
+    scattered: bool = field(default=False, metadata={NOT_SAVED: True})
 
     @property
     def ranks(self) -> np.ndarray:
-        return self.keys
+        return self._ranks_of(self.X, self.keys)
 
-    def first(self, n_rows: int, *, without: Any = ()) -> WeightedRows:
-        """Return the `n_rows` rows with the smallest keys, in the order of keys, except rows with keys in `without`."""
-        chosen = np.argsort(self.keys, kind="stable")[:n_rows]
-        chosen = chosen[~np.isin(self.keys[chosen], without)]
-        return self.rows(chosen)
+    def order(self, *, by_class: bool = False) -> np.ndarray:
+        """Return indices of the rows in the order of ranks.
 
-    def skipping(self, n_skipped: int, n_rows: int) -> WeightedRows:
-        """Return `n_rows` rows in the order of keys, after `n_skipped` rows; skip fewer if too few follow."""
-        start = min(n_skipped, max(0, self.keys.size - n_rows))
-        return self.rows(np.argsort(self.keys, kind="stable")[start : start + n_rows])
+        With `by_class`, the first k rows contain the classes in proportion, for any k.
+
+        With `by_class`, the targets are labels. Units are not divided, so `by_class` has no effect on them.
+        """
+        order = np.argsort(self.ranks, kind="stable")
+        divides = by_class and self.units is None and order.size
+        return order[proportional_order(self.y[order])] if divides else order
+
+    def first(self, n_rows: int, *, without: Any = (), by_class: bool = False) -> WeightedRows:
+        """Return the first `n_rows` rows in the given `order`, except rows with keys in `without`."""
+        chosen = self.order(by_class=by_class)[:n_rows]
+        return self.rows(chosen[~np.isin(self.keys[chosen], without)])
+
+    def others(self, n_rows: int, without: np.ndarray, *, by_class: bool = False) -> np.ndarray:
+        """Return indices of the first `n_rows` rows in the given `order` whose keys are not in `without`."""
+        order = self.order(by_class=by_class)
+        return order[~np.isin(self.keys[order], without)][:n_rows]
+
+    def skipping(self, n_skipped: int, n_rows: int, *, without: Any = ()) -> WeightedRows:
+        """Return the `n_rows` rows that follow the first `n_skipped` rows in the order of ranks.
+
+        Skip fewer rows if too few would follow.
+
+        Rows with keys in `without` are taken only if there are not enough other rows.
+        """
+        order = np.argsort(self.ranks, kind="stable")
+        others = order[~np.isin(self.keys[order], without)]
+        order = others if others.size >= n_rows else order
+        start = min(n_skipped, max(0, order.size - n_rows))
+        return self.rows(order[start : start + n_rows])
 
     def _ranks_of(self, X: Array, keys: np.ndarray) -> np.ndarray:
-        return keys
+        return self.units.uniforms_of(keys) if self.scattered and self.units is not None else keys
 
     def _least(self, ranks: np.ndarray, X: Array) -> np.ndarray:
         # The number of rows to keep depends only on the bytes of a row.
@@ -206,7 +259,7 @@ class ExtremeRows(KeptRows):
 
     def begun(self, first_row: int) -> ExtremeRows:
         """Return an empty record for the rows of the same stream from `first_row` on."""
-        return ExtremeRows(self.seed, first_row, centre=self.centre, factor=self.factor)
+        return ExtremeRows(self.seed, first_row, centre=self.centre, factor=self.factor, units=self.units)
 
     @property
     def ranks(self) -> np.ndarray:
@@ -226,7 +279,7 @@ class ExtremeRows(KeptRows):
         return -np.square(deviations).sum(axis=1)
 
     def _least(self, ranks: np.ndarray, X: Array) -> np.ndarray:
-        # Earlier rows win ties.
+        # Of rows at equal distance, the earlier ones are kept.
         return np.sort(np.argsort(ranks, kind="stable")[:EXTREME_CAPACITY])
 
     def _keep(self, keys: np.ndarray, ranks: np.ndarray) -> None:

@@ -10,58 +10,14 @@ import numpy as np
 from scipy import sparse
 
 from phimap._validation import is_none
+from phimap.learn.rows.column_forms import Ranks, Squash
 from phimap.learn.weights import total_weight, weighted_mean, weighted_sum
 from phimap.ops import Array, Ops, ops_for
 from phimap.records import Record, of_floats, of_number, with_lengths
 
-# A tail is heavy if it reaches this many robust standard deviations from the median.
-_HEAVY = 10.0
-# Interquartile range of the standard normal distribution.
-_MIDDLE_HALF = 1.349
-
-
-@dataclass(frozen=True)
-class Squash(Record):
-    """``arcsinh((x - centre) * factor)``, column by column: linear in the middle, logarithmic in the tails.
-
-    Attributes
-    ----------
-    centre, factor : ndarray of shape (n_features,)
-        Median, and 1.349 over the interquartile range, which is the inverse of a robust standard deviation.
-    others : ndarray of shape (n_features,) or None
-        1 for columns that are not squashed, whose factor is 0; None if all columns are squashed.
-    """
-
-    centre: np.ndarray = field(metadata=of_floats("d"))
-    factor: np.ndarray = field(metadata=of_floats("d"))
-    others: np.ndarray | None = field(default=None, metadata=of_floats("d"))
-
-    @property
-    def n_features(self) -> int:
-        """Number d of columns."""
-        return self.centre.shape[0]
-
-    @classmethod
-    def of_sample(cls, X: np.ndarray, amounts: np.ndarray | None = None) -> Squash | None:
-        """Return the squashing for random dense rows (n, d); None if no column has a heavy tail.
-
-        `amounts` (d,) is 1 for columns that may be squashed, else 0; None allows all of them.
-        """
-        X = X.astype(np.float64)
-        low, centre, high = np.quantile(X, [0.25, 0.5, 0.75], axis=0)
-        spread, deviation = (high - low) / _MIDDLE_HALF, X.std(axis=0)
-        # The interquartile range is 0 if one value, usually zero, fills half of a column.
-        spread = np.where(spread > 0, spread, deviation)
-        factor = np.divide(1, spread, out=np.ones_like(spread), where=spread > 0)
-        others = None
-        if amounts is not None:
-            factor, others = factor * amounts, 1.0 - amounts
-        return cls(centre, factor, others) if np.abs((X - centre) * factor).max() > _HEAVY else None
-
-    def apply(self, ops: Ops, X: Array) -> Array:
-        """Return the squashed rows of `X` (r, d) as a new dense array; the record must be bound to `ops`."""
-        squashed = ops.arcsinh((ops.dense(X) - self.centre) * self.factor)
-        return squashed if self.others is None else squashed + ops.dense(X) * self.others
+# A column varies if half of its range exceeds this many eps of its largest absolute value; a smaller range is due to
+# rounding. The second number is the least variance that counts as accurate; its inverse is the largest such variance.
+_ROUNDINGS, _LEAST_SQUARE = 8, 1e-280
 
 
 @dataclass(frozen=True)
@@ -77,24 +33,35 @@ class Scaling(Record):
         Matrix that multiplies the scaled rows; None for the identity. A diagonal metric is part of `factor`.
     squash : Squash or None
         Squashing that is applied to the columns first; None if no column is squashed.
+    ranks : Ranks or None
+        Ranks that replace the columns first; None if no column is replaced. Never given together with `squash`.
     """
 
     shift: np.ndarray = field(metadata=of_floats("d"))
     factor: np.ndarray = field(metadata=of_floats("d"))
     root: np.ndarray | None = field(default=None, metadata=of_floats("d", "k"))
     squash: Squash | None = field(default=None, metadata=with_lengths(n_features="d"))
+    ranks: Ranks | None = field(default=None, metadata=with_lengths(n_features="d"))
+
+    @property
+    def form(self) -> Squash | Ranks | None:
+        """The form in which columns enter the scaling, squashed or as ranks; None if they enter unchanged."""
+        return self.ranks if self.squash is None else self.squash
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.squash is None or self.ranks is None, "one form of its columns"
 
     def apply(self, ops: Ops, X: Array) -> Array:
         """Return the scaled rows of `X` (r, d) as a new array; the record must be bound to `ops`.
 
-        CSR rows stay CSR unless the scaling squashes, has a shift or has a `root`.
+        CSR rows stay CSR, unless the scaling squashes columns, ranks them, shifts them, or has a `root`.
         """
         if not ops.is_finite(self.factor):
             raise ValueError(
                 f"`X` is too near 0 for {ops.dtype}: the spread of a column has no inverse. Scale X, or pass float64."
             )
-        if self.squash is not None:
-            X = self.squash.apply(ops, X)
+        if self.form is not None:
+            X = self.form.apply(ops, X)
         if ops.is_sparse(X) and not self.shift.any():
             scaled = ops.scale_columns(X, self.factor)
         else:
@@ -103,12 +70,16 @@ class Scaling(Record):
         return scaled if self.root is None else ops.matmul_rows(ops.dense(scaled), self.root, None)
 
     @classmethod
-    def squashed(cls, squash: Squash, X: np.ndarray) -> Scaling:
-        """Return squashing followed by scaling to mean 0 and variance 1, as estimated from random rows `X` (n, d)."""
+    def of_form(cls, form: Squash | Ranks, X: np.ndarray) -> Scaling:
+        """Return a scaling of columns in the given form to mean 0 and variance 1.
+
+        Both are estimated from random rows `X` (n, d).
+        """
         moments = ColumnMoments.empty(X.shape[1])
-        moments.update(squash.apply(ops_for(X), X).astype(np.float64))
-        scaling = replace(moments.scaling("columns"), squash=squash)
-        return scaling if squash.others is None else replace(scaling, factor=np.where(squash.others, 1, scaling.factor))
+        moments.update(form.apply(ops_for(X), X).astype(np.float64))
+        squash, ranks = (form, None) if isinstance(form, Squash) else (None, form)
+        scaling = replace(moments.scaling("columns"), squash=squash, ranks=ranks)
+        return scaling if form.others is None else replace(scaling, factor=np.where(form.others, 1, scaling.factor))
 
     def rooted(self, root: np.ndarray | None) -> Scaling:
         """Return this scaling, followed by the root of a metric: factors (n_features,) or a matrix (n_features, k)."""
@@ -140,12 +111,18 @@ class ColumnMoments(Record):
 
     @classmethod
     def empty(cls, n_features: int = 1) -> ColumnMoments:
-        """Return the moments of no rows. The first rows may have any number of columns if `n_features` is 1."""
+        """Return empty moments. The first rows may have any number of columns if `n_features` is 1."""
         return cls(np.zeros(n_features), np.zeros(n_features))
 
     def update(self, X: Array, weights: np.ndarray | None = None) -> None:
         """Add the rows of `X` (r, d), dense, CSR or tensor, with positive `weights` (r,)."""
         rows = total_weight(weights, X.shape[0])
+        # Squares of extreme values overflow; `scaling` then takes the range of the column.
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._add(rows, *self._moments(X, weights, rows))
+
+    def _moments(self, X: Array, weights: np.ndarray | None, rows: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the means of rows of total weight `rows`, and the sums of squared deviations from them."""
         if sparse.issparse(X):
             self.sparse = True
             counted = np.ones(X.shape[0]) if weights is None else weights
@@ -161,7 +138,7 @@ class ColumnMoments(Record):
             mean = columns.mean(axis=1)
             columns -= mean[:, None]
             deviations = np.square(columns, out=columns).sum(axis=1)
-        self._add(rows, mean, deviations)
+        return mean, deviations
 
     def merge(self, other: ColumnMoments) -> None:
         """Add the rows of other moments."""
@@ -170,7 +147,7 @@ class ColumnMoments(Record):
             self._add(other.n, other.mean, other.squared_deviations)
 
     def _add(self, rows: float, mean: np.ndarray, deviations: np.ndarray) -> None:
-        """Add rows of total weight `rows`, with their means and sums of squared deviations from these means."""
+        """Add rows of total weight `rows`, given their means and sums of squared deviations from these means."""
         total = self.n + rows
         step = mean - self.mean
         self.squared_deviations = self.squared_deviations + (deviations + step**2 * (self.n * rows / total))
@@ -182,26 +159,42 @@ class ColumnMoments(Record):
         spread = np.sqrt(self.squared_deviations / (self.n or 1))
         return np.flatnonzero(spread <= 8 * np.finfo(np.float64).eps * np.abs(self.mean))
 
-    def scaling(self, kind: str | bool, *, complete: bool = False) -> Scaling:
+    def _deviations(self, columns: ColumnRange | None) -> np.ndarray:
+        """Return the standard deviation of each column, 0 for constant columns.
+
+        Squared deviations do not resolve columns whose spread is near the rounding of their mean, or whose squares
+        leave the range of float64. If such a column takes many values, its standard deviation is its range over 8.
+        """
+        variances = self.squared_deviations / (self.n or 1)
+        variances[self.constant_columns()] = 0
+        deviations = np.sqrt(variances)
+        if columns is None or columns.low is None or columns.high is None:
+            return deviations
+        low, high = columns.low, columns.high
+        varies = high / 2 - low / 2 > _ROUNDINGS * np.finfo(np.float64).eps * np.maximum(np.abs(low), np.abs(high))
+        with np.errstate(invalid="ignore"):
+            resolved = (variances > _LEAST_SQUARE) & (variances < 1 / _LEAST_SQUARE)
+        return np.where(varies & ~resolved, (high / 2 - low / 2) / (_DEVIATIONS / 2), deviations)
+
+    def scaling(self, kind: str | bool, *, complete: bool = False, columns: ColumnRange | None = None) -> Scaling:
         """Return the standardisation of this kind.
 
         ``"columns"`` scales each column to mean 0 and variance 1. Constant columns become 0, also in new rows if the
         training rows are `complete`. ``"global"`` scales all columns by one factor, such that the mean variance is 1,
         for inputs in one unit such as pixels. ``"auto"`` is ``"columns"`` for dense rows; it leaves CSR rows unscaled,
         because rare columns would dominate. ``"mean"`` shifts dense columns to mean 0, without a factor. False changes
-        nothing. CSR rows are never shifted.
+        nothing. CSR rows are never shifted. `columns` are the ranges of the columns, if they are known.
         """
         d = self.mean.shape[0]
         if kind is False or (kind in ("auto", "mean") and self.sparse):
             return Scaling(np.zeros(d), np.ones(d))
         if kind == "mean":
             return Scaling(self.mean.copy(), np.ones(d))
-        variances = self.squared_deviations / (self.n or 1)
-        variances[self.constant_columns()] = 0
+        deviations = self._deviations(columns)
         if kind == "global":
-            variances = np.full(d, variances.mean())
+            deviations = np.full(d, np.sqrt(np.square(deviations).mean()))
         constant = 0.0 if complete and kind != "global" else 1.0
-        factor = np.divide(1, np.sqrt(variances), out=np.full(d, constant), where=variances > 0)
+        factor = np.divide(1, deviations, out=np.full(d, constant), where=deviations > 0)
         return Scaling(np.zeros(d) if self.sparse else self.mean.copy(), factor)
 
 
@@ -217,15 +210,17 @@ def check_standardisation(kind: str | bool | None) -> str | bool:
     return kind
 
 
-# Margin on each side of the range of a column, as a share of the length of the range. On 15 real tables of 500 to 4,000
-# rows, less than 0.2 % of new rows then lie so far outside that the kernel is affected.
+# Margin on each side of the range of a column, as a share of the length of the range. With this margin, on 15 real
+# tables of 500 to 4,000 rows, less than 0.2 % of new rows lay so far outside that it affected the kernel.
 _WIDENED = 0.5
-# Range of a few thousand normal numbers, in standard deviations. If the range of a column is longer, the column has a
-# long tail or is mostly constant, and the ends of its range say little about new values. The margin is then multiplied
-# by the square of the ratio of both lengths.
+# Typical range of a few thousand normal numbers, in standard deviations. If the range of a column is longer, the column
+# has a long tail or is mostly constant, so the ends of its range tell little about new values. The margin is then
+# multiplied by the square of the ratio of the two lengths.
 _DEVIATIONS = 8.0
-# Length of rows that NumPy compares efficiently, in numbers.
+# Length of rows, in numbers, that NumPy compares efficiently.
 _LONG = 1024
+# Number of rows whose distances are computed at a time.
+_ROWS_AT_A_TIME = 64
 # Number of training rows for which the margin is doubled, because few rows give a poor estimate of the range.
 _FEW_ROWS = 20.0
 
@@ -269,11 +264,11 @@ class ColumnRange(Record):
     def settled(self, moments: ColumnMoments, scaled: Array) -> Self:
         """Return the range with its margin and its radius.
 
-        The margin follows from the moments of all rows, the radius from scaled sample rows (n, k).
+        The margin is computed from the moments of all rows, the radius from scaled sample rows (n, k).
         """
         if self.low is None or self.high is None:
             return self
-        rows = np.asarray(ops_for(scaled).to_host(scaled), dtype=np.float64)
+        rows = ops_for(scaled).to_host(scaled)
         deviation = np.sqrt(moments.squared_deviations / (moments.n or 1))
         with np.errstate(over="ignore"):
             spread = self.high - self.low
@@ -282,15 +277,18 @@ class ColumnRange(Record):
             margin = _WIDENED * (1 + _FEW_ROWS / (moments.n or 1)) * spread * tail
             # Allow for the rounding of values to float32.
             margin += np.finfo(np.float32).eps * np.maximum(np.abs(self.low), np.abs(self.high))
-            distances = np.square(rows - rows.mean(axis=0)).sum(axis=1)
-            return replace(self, margin=margin, radius=float(np.sqrt(distances.mean())))
+            mean = rows.mean(axis=0, dtype=np.float64)
+            # A few rows are processed at a time, because a float64 copy of all rows would take much memory.
+            parts = (rows[start : start + _ROWS_AT_A_TIME] - mean for start in range(0, len(rows), _ROWS_AT_A_TIME))
+            distances = sum(float(np.square(part).sum()) for part in parts)
+            return replace(self, margin=margin, radius=float(np.sqrt(distances / len(rows))))
 
     def out_of_range(self, X: np.ndarray) -> np.ndarray:
         """Indices of the rows of `X` (r, d) that have a value outside of the widened range of its column."""
         if self.margin is None:
             return np.zeros(0, np.intp)
-        low, high = self._ends(X.dtype)
-        # Most batches have no such row. The smallest and largest values of the columns suffice to see this.
+        low, high = self.ends(X.dtype)
+        # Most batches have no such row. This can be seen from the smallest and largest values of the columns.
         least, largest = _least_and_largest(X)
         columns = np.flatnonzero((least < low) | (largest > high))
         if not columns.size:
@@ -299,17 +297,18 @@ class ColumnRange(Record):
         return np.flatnonzero(((some < low[columns]) | (some > high[columns])).any(axis=1))
 
     def nearest(self, X: np.ndarray) -> np.ndarray:
-        """Return, for each row of `X`, the nearest row within the widened ranges (r, d)."""
-        return np.clip(X, *self._ends(X.dtype))
+        """Return for each row of `X` the nearest row within the widened ranges (r, d)."""
+        return np.clip(X, *self.ends(X.dtype))
 
     def farthest(self, row: np.ndarray) -> int:
-        """Return the column in which a row (d,) is farthest outside, relative to the widened range of the column."""
-        low, high = self._ends(np.dtype(np.float64))
+        """Return the column in which a row (d,) lies farthest outside, relative to the column's widened range."""
+        low, high = self.ends(np.dtype(np.float64))
         with np.errstate(over="ignore", invalid="ignore"):
             outside = np.maximum(low - row, row - high)
             return int(np.nanargmax(np.where(outside > 0, outside / (high - low + np.finfo(np.float64).tiny), 0.0)))
 
-    def _ends(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    def ends(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends of the widened ranges (d,) in a dtype; the margin must be known."""
         assert self.low is not None
         assert self.high is not None
         assert self.margin is not None
@@ -320,7 +319,7 @@ class ColumnRange(Record):
 def _least_and_largest(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Smallest and largest value of each column of at least one row (r, d)."""
     n_rows, d = X.shape
-    # Several short rows are viewed as one long row, which NumPy compares faster.
+    # Several short rows are viewed as one long row, because NumPy compares long rows faster.
     group = max(1, min(_LONG // d, n_rows))
     if group == 1 or not X.flags.c_contiguous:
         return X.min(axis=0), X.max(axis=0)

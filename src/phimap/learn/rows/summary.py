@@ -13,14 +13,15 @@ from phimap.learn.rows.accumulator import Accumulator
 from phimap.learn.rows.batches import require_sample, sample_bytes
 from phimap.learn.rows.samples import CAPACITY, Reservoir
 from phimap.learn.rows.scaling import ColumnMoments, ColumnRange
+from phimap.learn.rows.units import RowUnits
 from phimap.learn.weights import check_mean_weight
 from phimap.ops import Array, ops_for
 from phimap.records import Record, of_entries, of_floats, of_indices, of_number
 
 # Largest size of a target. The sum of squares of larger targets could overflow.
 LARGEST_TARGET = 1e150
-# Least share of the squared deviations at which one row causes a warning, and least number of rows for the warning.
-# Among fewer rows, one row may well have such a share.
+# A warning is given if one row has at least this share of the sum of squared deviations, and there are at least this
+# many rows. Among fewer rows, one row often has such a share.
 _SHARE, _LEAST_ROWS = 0.9, 20
 
 
@@ -120,7 +121,7 @@ class ExtremeTargets(Record):
         self.rows = np.where(farther, rows, self.rows)
 
     def message(self, name: str, row_name: Callable[[int], str] = str) -> str | None:
-        """Return a message about a row that has most of the variance of a target; None if there is no such row.
+        """Return a message about a row that causes most of the variance of a target; None otherwise.
 
         The message calls the targets `name`, and the row ``row_name(number)``.
         """
@@ -157,7 +158,8 @@ class RowSummary(Record, Accumulator):
     sample : Reservoir
         A random sample of the rows.
     wider_sample : Reservoir or None
-        A larger sample that contains `sample`, if the map or the search needs more rows.
+        A larger sample, if the map or the search needs more rows. It usually contains `sample`. If units are held out,
+        `sample` has all rows of some units, and `wider_sample` has random rows of all units.
     labels : Labels or None
         The distinct targets; None if targets are numbers, or there are more than `most_labels`.
     extremes : ExtremeTargets
@@ -167,7 +169,7 @@ class RowSummary(Record, Accumulator):
     overflows : bool
         Whether the square of a target overflows, or a target is NaN. Learners refuse such targets.
     most_labels : int or None
-        Largest number of distinct targets up to which `labels` is kept; None keeps any number.
+        `labels` is kept up to this number of distinct targets; None keeps any number.
     moments : ColumnMoments
         Moments of the columns.
     columns : ColumnRange
@@ -175,8 +177,8 @@ class RowSummary(Record, Accumulator):
     n_rows : int
         Rows seen.
     budget : int or None
-        Largest number of bytes for the samples and the arrays made from them; None sets no limit. Rows for which the
-        bytes do not suffice are refused.
+        Largest number of bytes for the samples and the arrays made from them; None sets no limit. Rows are refused if
+        these bytes do not suffice for them.
     """
 
     sample: Reservoir
@@ -193,7 +195,14 @@ class RowSummary(Record, Accumulator):
 
     @classmethod
     def start(
-        cls, first_row: int, *, seed: int, labels: bool | None, map_rows: int = 0, budget: int | None = None
+        cls,
+        first_row: int,
+        *,
+        seed: int,
+        labels: bool | None,
+        map_rows: int = 0,
+        budget: int | None = None,
+        units: RowUnits | None = None,
     ) -> RowSummary:
         """Return an empty summary for the rows of a stream from `first_row` on.
 
@@ -208,13 +217,18 @@ class RowSummary(Record, Accumulator):
             Number of rows for the map and the search. A wider sample is kept if it exceeds the size of `sample`.
         budget : int, optional
             Largest number of bytes for the samples and the arrays made from them; None sets no limit.
+        units : RowUnits, optional
+            Units of rows that are held out together; None for single rows.
         """
         wider = None
-        if map_rows > CAPACITY:
-            # Both samples have the same seed, so the wider sample contains the other sample.
+        if map_rows > CAPACITY or units is not None:
+            # Both samples have the same seed, so the wider sample contains the smaller one, unless it is scattered over
+            # all units.
             most_bytes = None if budget is None else sample_bytes(budget, wider=True)
-            wider = Reservoir(seed, first_row, most_rows=map_rows, most_bytes=most_bytes)
-        sample = Reservoir(seed, first_row, most_bytes=None if budget is None else sample_bytes(budget))
+            scattered = {"units": units, "scattered": units is not None}
+            wider = Reservoir(seed, first_row, most_rows=max(map_rows, CAPACITY), most_bytes=most_bytes, **scattered)
+        most_bytes = None if budget is None else sample_bytes(budget)
+        sample = Reservoir(seed, first_row, most_bytes=most_bytes, units=units)
         return cls(
             sample,
             wider,
@@ -230,6 +244,11 @@ class RowSummary(Record, Accumulator):
         return None if self.overflows or not self.extremes.n_rows else self.extremes.values
 
     @property
+    def random_sample(self) -> Reservoir:
+        """A random sample of the rows: `sample`, unless `sample` contains only the rows of some units."""
+        return self.sample if self.sample.units is None else self.map_sample
+
+    @property
     def map_sample(self) -> Reservoir:
         """The sample of rows for the map and the search."""
         return self.sample if self.wider_sample is None else self.wider_sample
@@ -237,7 +256,7 @@ class RowSummary(Record, Accumulator):
     def update(self, rows: Array, targets: Any, weights: np.ndarray | None = None) -> None:
         """Add rows (r, d) with their checked targets, (r,) or (r, t), and weights (r,)."""
         if self.budget is not None and not sparse.issparse(rows):
-            require_sample(self.n_rows + rows.shape[0], rows.shape[1] * ops_for(rows).dtype.itemsize, self.budget)
+            require_sample(self.n_rows + rows.shape[0], rows.shape[1], ops_for(rows).dtype.itemsize, self.budget)
         self.moments.update(rows, weights)
         self.columns.update(rows)
         self.sample.update(rows, targets, weights)
@@ -288,10 +307,12 @@ class RowSummary(Record, Accumulator):
             self.labels.expect(classes)
 
     def for_targets(self, *, labels: bool) -> RowSummary | None:
-        """Return the summary for targets that are labels, or for numbers; None if the targets are not of this kind.
+        """Return the summary for targets that are labels, or for targets that are numbers.
 
-        A summary that was started for one kind of targets is returned itself. Otherwise the result shares memory with
-        this summary.
+        None if the targets are of the other kind.
+
+        If the summary was started for one kind of targets, the method returns the summary itself. Otherwise the result
+        shares memory with this summary.
         """
         if self.most_labels is None:
             return self

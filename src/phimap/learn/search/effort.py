@@ -16,13 +16,13 @@ class Effort:
     n_components, n_rows : tuple of int
         For each rung, the width of the maps and the number of rows; there are one to three rungs.
     survivors : int
-        Number of candidates of one kind of metric that go on to the last rung.
+        Number of candidates of each kind of metric that reach the last rung.
     stages, steps : int
-        Maximum number of stages in which a metric is learned, and number of steps of a stage.
+        Maximum number of stages in the learning of a metric, and number of steps of a stage.
     rounds : int
         Maximum number of rounds in which a learned metric is refined by the gradients of the fits.
     most_products : float
-        Largest product of the number of rows and the squared number of features, if this number is chosen.
+        Largest product of the number of rows and the squared width, if the search chooses the width.
     combines : bool
         Whether sums and products of kernels are tried.
     mixture_steps, mixture_starts : int

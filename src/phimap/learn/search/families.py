@@ -16,8 +16,8 @@ from phimap.kernels import NTK, Additive, Gaussian, Kernel, Laplacian, Matern, S
 from phimap.ops import single_threaded_blas
 from phimap.random_map import RandomMap
 
-# Smoothness of the Matern kernel that is tried first, and with which metrics are learned for kernels that are not
-# isotropic.
+# Smoothness of the Matern kernel that is tried first. Metrics for kernels that are not isotropic are learned with this
+# kernel.
 _NU = 1.5
 # Relative rounding error of a sum of half a million weights.
 _ROUNDING = 1e-12
@@ -29,7 +29,7 @@ def median_length_scale(
     """The median of the kernel's distance between distinct rows of `subset` (n, d), dense or CSR.
 
     The result is 1 if all rows are equal. Without a kernel the distance is Euclidean. A row of weight w counts like w
-    equal rows, whose distances to each other are left out.
+    equal rows, except that the distances between these equal rows do not count.
     """
     kernel = Gaussian() if kernel is None else kernel
     with single_threaded_blas():
@@ -57,15 +57,15 @@ MapMaker = Callable[[Kernel, int, Any, int | None], RandomMap]
 
 
 def random_features(kernel: Kernel, n_components: int, random_state: Any, n_jobs: int | None) -> RandomMap:
-    """The unfitted random-features map that the registry has for a kernel."""
+    """Return the unfitted map to random features that the registry has for a kernel."""
     return map_of_kernel(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
 
 
 class TrialLandmarks(NystroemFeatures):
     """Nystroem features of random landmarks, for trials.
 
-    The landmarks are not put in the order of pivots, which takes several times as long as a factorisation without
-    pivots. Instead their kernel matrix has a small multiple of the identity added.
+    The landmarks are not sorted by pivots, which would take several times as long as a factorisation without pivots.
+    Instead a small multiple of the identity is added to their kernel matrix.
     """
 
     def _whitened(self, kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
@@ -80,7 +80,7 @@ class TrialLandmarks(NystroemFeatures):
 
 
 def landmarks(kernel: Kernel, n_components: int, random_state: Any, n_jobs: int | None) -> RandomMap:
-    """The unfitted map to Nystroem features with random landmarks."""
+    """Return the unfitted map to Nystroem features with random landmarks."""
     return NystroemFeatures(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
 
 
@@ -103,8 +103,8 @@ class KernelFamily:
     fixed : bool
         Whether the length scale stays at the median distance.
     siblings : tuple of tuples of KernelFamily
-        Families with the same distance, to be tried once the metric is learned. Each tuple is a ladder of families,
-        which are tried in order while the error falls.
+        Families with the same distance, which are tried after the metric is learned. Each tuple is a ladder of
+        families, tried in order as long as the error falls.
     """
 
     name: str
@@ -122,12 +122,12 @@ class KernelFamily:
         return isinstance(self.unit(), Gaussian | Matern)
 
     def metric_kernel(self) -> StationaryKernel:
-        """The kernel of length scale 1 with which metrics are learned: that of the family if it is isotropic."""
+        """The kernel of length scale 1 for the learning of metrics: that of the family if it is isotropic."""
         unit = self.unit()
         return unit if unit is not None and self.is_isotropic else Matern(nu=_NU)
 
     def trial_features(self, kernel: Kernel, n_components: int, random_state: Any, n_jobs: int | None) -> RandomMap:
-        """The unfitted map of a trial, which is cheaper to fit than that of the model."""
+        """Return the unfitted map for trials, which is cheaper to fit than the map of the model."""
         if self.features is landmarks:
             return TrialLandmarks(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
         return self.features(kernel, n_components, random_state, n_jobs)
@@ -164,12 +164,12 @@ def partners() -> list[KernelFamily]:
 def default_families(metrics: tuple[str, ...], n_features: int) -> list[KernelFamily]:
     """The families that ``kernel="auto"`` compares.
 
-    The Laplacian kernel is a product over columns with kinks, and nearly additive if it is wide. It suits targets with
-    steps, and tables with many columns of which few matter. Its metric is diagonal, since its distance is a sum over
-    columns. The Matern kernels suit smooth targets and rotated columns, the neural tangent kernel targets that grow
-    without bound. The additive kernel only provides a first metric: if few of many columns matter, an isotropic kernel
-    explains nothing and its gradients are noise. On tables, landmarks had smaller errors than random features for
-    every family but the additive one.
+    The Laplacian kernel is a product over columns, has kinks, and is nearly additive if it is wide. It suits targets
+    with steps, and tables with many columns of which few matter. Its metric is diagonal, because its distance is a sum
+    over columns. The Matern kernels suit smooth targets and rotated columns, and the neural tangent kernel suits
+    targets that grow without bound. The additive kernel only provides a first metric: if few of many columns matter, an
+    isotropic kernel explains nothing and its gradients are noise. On tables, landmarks had smaller errors than random
+    features for every family except the additive one.
     """
     diagonal = tuple(kind for kind in metrics if kind == "diagonal")
     smoother, rougher = (tuple(radial(nu, metrics) for nu in ladder) for ladder in ((2.5, np.inf), (0.5,)))

@@ -14,22 +14,22 @@ from phimap.learn.search.effort import Effort
 from phimap.learn.search.sample import SearchSample
 from phimap.ops import ops_for, to_host
 
-# Least and largest number of directions of the Fourier map. In between there are half as many as training
-# rows, and so as many features as rows.
+# Least and largest number of directions of the Fourier map. Between these bounds, there are half as many directions as
+# training rows, and so as many features as training rows.
 _LEAST_DIRECTIONS, _MOST_DIRECTIONS = 32, 128
 # Number of rows of a stage. One half of them is the training part, the other half the held-out part. Later stages have
 # twice as many rows and directions.
 _ROWS = 2500
-# Evaluations in addition to the steps of a stage, for line searches.
+# Number of evaluations that line searches may need in addition to the steps of a stage.
 _SPARE = 3
-# Amount by which a stage must lower the loss, which is measured on the rows of the next stage, for the next stage to
-# follow.
+# A further stage follows only if the last stage has lowered the loss by this amount, measured on the rows of the
+# further stage.
 _LEAST_GAIN = 0.005
-# Number of small stages, and number of stages whose gains are not tested.
+# Number of stages with fewer rows, and number of stages whose gain is not tested.
 _SMALL_STAGES, _LEAST_STAGES = 6, 8
 # Least alpha in units of the number of training rows. The rounding of float32 sums is of this size.
 _LEAST_ALPHA = 4 * float(np.finfo(np.float32).eps)
-# Loss of a root whose Gram matrix is not positive definite to rounding. It is larger than any loss of a fit.
+# Value of the loss if the Gram matrix of a root is not positive definite to rounding. No fit has such a large loss.
 _NO_FIT = 1e3
 
 
@@ -40,13 +40,13 @@ class FourierLoss:
     Attributes
     ----------
     X : ndarray of shape (n, d), float32
-        Rows, those of the training part first.
+        Rows; the rows of the training part come first.
     Y : ndarray of shape (n, t), float32
         Targets minus their weighted mean over the training part.
     weights : ndarray of shape (n,), float32
     n_training : int
     directions : ndarray of shape (p, k), float32
-        Frequencies of the kernel; p is the number of columns after the metric.
+        Frequencies of the kernel; p is the number of columns of the rows after multiplication by the root.
 
     Notes
     -----
@@ -77,9 +77,11 @@ class FourierLoss:
         return bool((self.weights == 1).all())
 
     @classmethod
-    def of_rows(cls, X: np.ndarray, Y: np.ndarray, weights: np.ndarray, directions: np.ndarray) -> FourierLoss:
-        """Return the loss for rows in random order; the first half of them is the training part."""
-        half = len(X) // 2
+    def of_rows(
+        cls, X: np.ndarray, Y: np.ndarray, weights: np.ndarray, directions: np.ndarray, n_training: int | None = None
+    ) -> FourierLoss:
+        """Return the loss; the first `n_training` rows are the training part, by default half of them."""
+        half = len(X) // 2 if n_training is None else n_training
         weights = weights / weights.mean()
         Y = Y - weights[:half] @ Y[:half] / weights[:half].sum()
         X, Y, weights, directions = (np.ascontiguousarray(part, np.float32) for part in (X, Y, weights, directions))
@@ -91,7 +93,7 @@ class FourierLoss:
         k, t = W.shape[1], self.Y.shape[1]
         root = root.astype(X.dtype)
         projections = X @ (root[:, None] * W if root.ndim == 1 else root @ W)
-        # The mean and the factor k^(-1/2) are taken into account in products, which saves passes over the features.
+        # The mean and the factor k^(-1/2) enter in the products, which saves passes over the features.
         features = np.empty((len(X), 2 * k), X.dtype)
         np.cos(projections, out=features[:, :k])
         np.sin(projections, out=features[:, k:])
@@ -109,7 +111,7 @@ class FourierLoss:
             return _NO_FIT, np.zeros(root.shape), 0.0
 
         def solve(right: np.ndarray) -> np.ndarray:
-            """The solution in units of the features before the factor k^(-1/2)."""
+            """The solution for features that are not multiplied by k^(-1/2)."""
             return linalg.cho_solve(factor, right.astype(np.float64), check_finite=False) / k
 
         c = solve(F.T @ (self.Y[:n] * weights[:n]))
@@ -145,7 +147,7 @@ def learned_root(
     seed: int,
     is_over: Callable[[], bool],
 ) -> np.ndarray:
-    """Learn the root of a metric and alpha together, by L-BFGS in stages.
+    """Learn the root of a metric together with alpha, by L-BFGS in stages.
 
     Parameters
     ----------
@@ -155,7 +157,7 @@ def learned_root(
     start : ndarray of shape (d,) or (d, p)
         Root from which the first stage starts, for a kernel of length scale 1.
     alpha : float
-        Regularisation of the start, in units of the number of training rows.
+        First value of the regularisation, in units of the number of training rows.
     kernel : StationaryKernel
         Kernel of length scale 1, whose frequencies are drawn.
     effort : Effort
@@ -170,9 +172,9 @@ def learned_root(
 
     Notes
     -----
-    Every stage takes other rows, another split and other directions, since many steps on a single split fit its noise.
-    On the rows of a new stage, the roots before and after the last stage are compared. If the last stage has gained
-    little, there are no further stages; if it has lost, the root before it is the result.
+    Every stage takes other rows, another split and other directions, because many steps on a single split would fit its
+    noise. On the rows of a new stage, the roots before and after the last stage are compared. If the last stage has
+    gained little, no further stage follows. If it has lost, the result is the root before it.
 
     References
     ----------
@@ -183,7 +185,8 @@ def learned_root(
     law = kernel.spectral_law(start.shape[-1])
     # Columns of a group share one weight in a diagonal metric.
     groups = sample.parts if start.ndim == 1 and sample.parts is not None else np.arange(start.shape[0])
-    # In units of the start's size, a first step of length 1 changes the root noticeably but not beyond recognition.
+    # The unit of the steps is the size of the start, so that a first step of length 1 changes the root clearly but not
+    # completely.
     size = float(np.linalg.norm(start) / np.sqrt(start.shape[0]))
     _, representatives = np.unique(groups, return_index=True)
     free = start[representatives] if start.ndim == 1 else start
@@ -200,14 +203,17 @@ def learned_root(
     for stage in range(effort.stages):
         if is_over():
             break
-        # The first stages need not be accurate, and cost a quarter.
+        # The first stages need not be accurate, so they have half as many rows and directions as later stages.
         share = 1 if stage < _SMALL_STAGES else 2
         half = min(share * _ROWS, rows.size) // 2
         n_directions = int(np.clip(half // 2, _LEAST_DIRECTIONS, share * _MOST_DIRECTIONS))
-        chosen = rng.permutation(rows)[: 2 * half]
+        training, held_out = sample.split(rng.permutation(rows)[: 2 * half], half, rng)
+        chosen = np.concatenate([training, held_out])
         X = ops_for(sample.X).dense(sample.X[chosen])
         directions = law.sample(rng, n_directions).T
-        loss = FourierLoss.of_rows(np.asarray(to_host(X)), sample.Y[chosen], sample.weights[chosen], directions)
+        loss = FourierLoss.of_rows(
+            np.asarray(to_host(X)), sample.Y[chosen], sample.weights[chosen], directions, training.size
+        )
 
         def evaluate(values: np.ndarray, loss: FourierLoss = loss) -> tuple[float, np.ndarray]:
             found, of_root, of_alpha = loss(root_of(values), alpha * loss.n_training * float(np.exp(values[0])))

@@ -1,4 +1,4 @@
-"""The families to search, given the kernel, the name of a kernel or the map that a user asks for."""
+"""The kernel families to search, given the kernel, the kernel's name or the map that a user asks for."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ OTHERS: dict[str, Callable[[], Kernel]] = {
     "nngp": lambda: NNGP(depth=1),
     "ntk": lambda: NTK(depth=1),
     "polynomial": lambda: Polynomial(degree=3),
-    # Only its name is used: `fitted_mixture` makes the kernel.
+    # Only the name of this kernel is used here: `fitted_mixture` makes the kernel.
     MIXTURE: SpectralMixture,
 }
 
-#: Values other than None that the parameter `metric` of a learner can take.
+#: Values of a learner's parameter `metric` other than None.
 METRICS = ("auto", "diagonal", "full")
 # Largest number of columns for which `metric="auto"` learns a metric, first for dense rows, then for CSR rows.
 _MOST_COLUMNS = 2000
@@ -89,7 +89,7 @@ _MOST_COLUMNS_OF_CSR = 1000
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """The kernel that a user asks for, in fields that are checked when the object is made.
+    """The kernel that a user asks for. The fields are checked when the object is made.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class KernelSpec:
         )
 
     def may_search(self) -> bool:
-        """Whether the fit may search. Whether it does depends on the data."""
+        """Return whether the parameters allow a search. Whether one takes place depends on the data."""
         if self.fits_mixture or self.name == "auto":
             return True
         learns_metric = self.metric is not None and (self.name is not None or self.metric != "auto")
@@ -178,7 +178,7 @@ class KernelSpec:
         if self.name == "auto":
             if not sparse:
                 return default_families(metrics, n_features)
-            # Random features of this kernel take time only for the stored entries of CSR rows.
+            # The cost of random features of this kernel is proportional to the stored entries of CSR rows.
             return [KernelFamily("gaussian", Gaussian, True, metrics, random_features)]
         if self.name in STATIONARY:
             make = STATIONARY[self.name]
@@ -192,7 +192,7 @@ class KernelSpec:
         return [KernelFamily(self.name or repr(kernel), lambda _: chosen, False, metrics, random_features)]
 
     def rows_to_fit(self, n_components: Any) -> int:
-        """Number of rows that the fit of the map can make use of."""
+        """Number of rows that the fit of the map can use."""
         kernel, given = self.kernel, isinstance(n_components, Integral)
         if self.name == "auto" and given:
             return max(FIT_ROWS, int(n_components))
@@ -211,7 +211,9 @@ def choose_map(
     n_jobs: int | None,
     weights: np.ndarray | None = None,
 ) -> RandomMap:
-    """Return an unfitted map for a kernel without a search. A length scale to be chosen is the median distance.
+    """Return an unfitted map for a kernel, without a search.
+
+    If the length scale is to be chosen, it is the median distance.
 
     Parameters
     ----------
@@ -246,7 +248,7 @@ def choose_map(
 
 
 def median_kernel(family: KernelFamily, rows: Array, weights: np.ndarray | None) -> Kernel:
-    """The kernel of a family. Its length scale, if it has one, is the median distance between `rows` (n, d)."""
+    """The kernel of a family. If it has a length scale, this is the median distance between `rows` (n, d)."""
     unit = family.unit()
     return family.make(None if unit is None else median_length_scale(rows, unit, weights))
 
@@ -277,9 +279,9 @@ def map_of_family(
     Parameters
     ----------
     n_rows : int or None
-        Number of training rows. None means that more rows may follow; the map is then one of random features. If there
-        are at most `n_components` rows, every row becomes a landmark, which reproduces the kernel exactly. A neural
-        tangent kernel gets landmarks only in this case.
+        Number of training rows. None means that more rows may follow; the map then has random features. If there are at
+        most `n_components` rows, every row becomes a landmark, which reproduces the kernel exactly. A neural tangent
+        kernel gets landmarks only in this case.
     """
     few = n_rows is not None and n_rows <= n_components
     if few and (isinstance(kernel, NTK) or family.features is landmarks):

@@ -11,6 +11,9 @@ import numpy as np
 
 from phimap.records import Record, of_entries, of_floats
 
+# Another loss replaces the squared loss only if it lowers the log loss by this share.
+_LEAST_GAIN = 0.02
+
 
 @dataclass(frozen=True)
 class SearchLog(Record):
@@ -23,7 +26,7 @@ class SearchLog(Record):
     metrics : tuple of str
         ``"none"``, ``"diagonal"`` or ``"full"``.
     rounds : ndarray of int, shape (n_trials,)
-        Number of times that the metric had been learned: 0 or 1, and more in files of former versions.
+        Number of times that the metric had been learned before the trial: 0 or 1; larger in files of earlier versions.
     length_scales : ndarray of shape (n_trials,)
         NaN for a kernel without a width.
     n_components, n_rows : ndarray of int, shape (n_trials,)
@@ -32,6 +35,10 @@ class SearchLog(Record):
         Mean squared held-out error, divided by the variance of the targets.
     is_complete : bool
         Whether the search ended by itself; False if the time limit ended it.
+    losses : tuple of str
+        Losses that were compared; empty if the loss was given.
+    log_losses : ndarray of shape (n_losses,)
+        Held-out log losses of a classifier with each of these losses.
     """
 
     kernels: tuple[str, ...]
@@ -42,9 +49,23 @@ class SearchLog(Record):
     n_rows: np.ndarray = field(metadata=of_entries("index", "?n"))
     errors: np.ndarray = field(metadata=of_floats("?n", finite=False))
     is_complete: bool = True
+    losses: tuple[str, ...] = ()
+    log_losses: np.ndarray = field(default_factory=lambda: np.zeros(0), metadata=of_floats("?l", finite=False))
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
         yield len(self.kernels) == len(self.metrics) == self.errors.size, "a kernel and a metric for each trial"
+        yield len(self.losses) == self.log_losses.size, "a log loss for each loss"
+
+    def best_loss(self) -> tuple[str, float]:
+        """Return the loss of least log loss, and the ratio of its log loss to that of the squared loss.
+
+        The squared loss is returned unless another loss lowers the log loss by 2 %: only models with the squared loss
+        accept further rows.
+        """
+        if not self.losses:
+            return "squared", 1.0
+        best, ratios = int(self.log_losses.argmin()), self.log_losses / self.log_losses[0]
+        return (self.losses[best], float(ratios[best])) if ratios[best] < 1 - _LEAST_GAIN else (self.losses[0], 1.0)
 
 
 class TrialEntry(NamedTuple):
@@ -66,7 +87,7 @@ class TrialLog:
     Attributes
     ----------
     deadline : float
-        Time of `time.monotonic` from which no further trial begins, except for the first one.
+        Time of `time.monotonic` after which no trial begins, except the first one.
     entries : list of TrialEntry
     is_complete : bool
         Whether no trial has been left out.

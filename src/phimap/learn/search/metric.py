@@ -11,8 +11,8 @@ from phimap.learn.search.trial import FoldFit, rooted
 from phimap.ops import Array, ops_for
 from phimap.random_map import MapRecord
 
-# Half the step of a central difference, for standardised rows. A smaller step would miss the jumps of maps that have
-# jumps.
+# Half the step of a central difference, for standardised rows. A smaller step would miss the jumps of maps that are not
+# continuous.
 _STEP = 1e-3
 # Maximum number of feature values in memory at a time.
 _MOST_FLOATS = 2**22
@@ -49,6 +49,7 @@ def gradients(record: MapRecord, X: np.ndarray, coefs: np.ndarray) -> np.ndarray
 def _differences(record: MapRecord, X: np.ndarray, coefs: np.ndarray) -> np.ndarray:
     """Central differences (n, d, t)."""
     ops = ops_for(X)
+    record, coefs = record.unwhitened(coefs)
     bound = record.bind(ops)
     n, d = X.shape
     result = np.empty((n, d, coefs.shape[1]))
@@ -62,15 +63,14 @@ def _differences(record: MapRecord, X: np.ndarray, coefs: np.ndarray) -> np.ndar
     return result
 
 
-# Maximum and minimum number of rows for the gradients, and maximum of the product of the numbers of rows, columns and
-# features.
+# Maximum and minimum number of rows at which gradients are computed, and maximum of rows times columns times features.
 _ROWS = 2000
 _LEAST_ROWS = 100
 _PRODUCTS = 2**27
-# For differences, maximum number of rows, and maximum of the product of the numbers of rows and columns. Each row takes
-# two outputs of the map for each column.
+# For differences: maximum number of rows, and maximum of rows times columns. Each row takes two outputs of the map for
+# each column.
 _ROWS_OF_DIFFERENCES, _DIFFERENCES = 600, 10_000
-# Least eigenvalue of a metric as a share of the largest, so that every direction keeps some weight.
+# Least eigenvalue of a metric, as a share of the largest eigenvalue. It leaves every direction some weight.
 _FLOOR = 1e-6
 #: Maximum number of columns for which a full metric has full rank. With more columns its rank is `_RANK`.
 MOST_COLUMNS_OF_FULL = 500
@@ -119,11 +119,21 @@ def metric_of(root: np.ndarray | None, n_features: int) -> np.ndarray:
     return np.square(root) if root.ndim == 1 else root @ root.T
 
 
-def inverse_root(metric: np.ndarray) -> np.ndarray | None:
-    """The inverse of the root of a metric (d,) or (d, d): factors of the columns, or a matrix.
+def with_all_columns(root: np.ndarray | None, columns: np.ndarray, n_features: int) -> np.ndarray:
+    """Extend the root of a metric on some `columns` to all columns: (d,) or (d, k), with 0 for the other columns."""
+    root = np.ones(columns.size) if root is None else root
+    whole = np.zeros((n_features, *root.shape[1:]))
+    whole[columns] = root
+    return whole
 
-    None for the identity, and for a metric of low rank, which has no inverse.
+
+def inverse_root(metric: np.ndarray) -> np.ndarray | None:
+    """The inverse of the root of a metric (d,) or (d, d): a factor for each column, or a matrix.
+
+    None for the identity. None also for a metric without an inverse, which ignores columns or has low rank.
     """
+    if not (metric if metric.ndim == 1 else np.diag(metric)).all():
+        return None
     if metric.ndim == 1:
         return None if np.all(metric == 1) else 1 / np.sqrt(metric)
     if len(metric) > MOST_COLUMNS_OF_FULL:

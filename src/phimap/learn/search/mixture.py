@@ -31,7 +31,7 @@ def fitted_mixture(
         features.
     seed : int
     n_jobs : int or None
-        Changes no bit.
+        Threads; the result does not depend on them.
     log : TrialLog
         Receives the trials of the features.
 
@@ -45,7 +45,7 @@ def fitted_mixture(
     **Cost.** The cost of `SpectralMixture.fitted` on the rows of the first rung, and of two trials at the last rung.
     """
     X = np.asarray(to_host(sample.X), dtype=np.float64)
-    # Only ratios of the weights matter: the weights of rows and of their classes can have any scale.
+    # The weights of rows and of their classes may have any scale, because only their ratios matter.
     weights = sample.weights / sample.weights.mean()
     first = slice(0, effort.n_rows[0])
     kernel = SpectralMixture.fitted(

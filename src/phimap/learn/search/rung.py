@@ -1,4 +1,4 @@
-"""One rung of a search, which compares kernels with their metrics on the same rows and with maps of the same width."""
+"""One rung of a search. It compares kernels and their metrics on the same rows, with maps of the same width."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.trial import FIRST_ALPHA, TrialResult, rooted, run_trial
 from phimap.ops import run_tasks
 
-#: Base of the length scales, which are the median distance times a power of it.
+#: Base of the length scales: each length scale is the median distance times a power of this base.
 STEP = 2.0
 #: Exponents of the length scales that are tried first.
 FIRST_POWERS = (-1, 0, 1)
 # Largest absolute value of the exponent of a length scale.
 _MOST_POWER = 6
-#: Share by which the error must fall if a further step of the width is to follow.
+#: A further step of the width follows only if the error has fallen by this share.
 GAIN = 0.01
-# Amount by which the exponent of the second kernel of a sum may exceed that of the first kernel.
+# In a sum, the exponent of the second kernel may exceed the exponent of the first kernel by this amount.
 _WIDER = 2
 # Power to which a metric is raised to bring it closer to the identity.
 _TEMPERED = 0.5
@@ -67,7 +67,7 @@ class KernelCandidate:
 
     @property
     def root(self) -> np.ndarray | None:
-        """Root of the mean of the metrics of all folds."""
+        """Root of the mean over the folds of their metrics."""
         roots = [root for root in self.roots if root is not None]
         return mean_root(roots) if roots else None
 
@@ -110,7 +110,7 @@ class Rung:
     def evaluate(self, candidates: Sequence[KernelCandidate]) -> list[KernelCandidate]:
         """Run the trials of candidates in parallel, and return the candidates with their results.
 
-        After the time limit, candidates are returned as they are.
+        After the time limit, candidates are returned unchanged.
         """
         if self.log.is_over():
             return list(candidates)
@@ -159,7 +159,7 @@ class Rung:
         return self.climb(self.at_widths(candidate, powers))
 
     def climb(self, candidates: Sequence[KernelCandidate]) -> KernelCandidate:
-        """Find the best length scale, given trials at several: try neighbours of the best one while the error falls."""
+        """Find the best length scale, given trials at several: try neighbours of the best while the error falls."""
         tried, best = {candidate.power for candidate in candidates}, least_error(candidates)
         while best.family.has_width and not best.family.fixed:
             beside = [p for p in (best.power - 1, best.power + 1) if p not in tried and abs(p) <= _MOST_POWER]
@@ -173,9 +173,9 @@ class Rung:
         return best
 
     def tempered(self, candidate: KernelCandidate, rounds: int) -> KernelCandidate:
-        """Return the candidate, or a better one that starts from a metric closer to the identity.
+        """Return the candidate, or a better candidate whose metric was refined from a metric closer to the identity.
 
-        A direction of almost no weight has almost no gradient, so gradients cannot restore this weight.
+        A direction of almost zero weight has an almost zero gradient, so gradients cannot restore its weight.
         """
         roots = tuple(power_of_root(root, _TEMPERED) for root in candidate.roots if root is not None)
         moved = replace(candidate, roots=roots, result=None)
@@ -184,7 +184,7 @@ class Rung:
         return least_error([candidate, refined])
 
     def refine_metric(self, candidate: KernelCandidate, rounds: int, exponent: float = 1.0) -> KernelCandidate:
-        """Replace the metric by a power of that of the fitted gradients, round after round, while the error falls."""
+        """Replace the metric by a power of the metric from the gradients of the fits, while the error falls."""
         best = candidate
         for _ in range(rounds):
             if best.result is None:
@@ -197,7 +197,10 @@ class Rung:
         return best
 
     def _roots_from_gradients(self, candidate: KernelCandidate, exponent: float) -> tuple[np.ndarray, ...]:
-        """The root of each fold's metric, which is the mean outer product of the gradients of the fold's fit."""
+        """Return the root of each fold's metric.
+
+        The metric is the mean outer product of the gradients of the fold's fit.
+        """
         assert candidate.result is not None
 
         def root(fold: tuple) -> np.ndarray:
@@ -230,8 +233,8 @@ class Rung:
     def best_combination(self, candidate: KernelCandidate, partners: Sequence[KernelFamily]) -> KernelCandidate:
         """Return the best of a kernel and its sums and products with kernels of other families.
 
-        All of them use the metric of the candidate. The partner in a sum has the same width, or a larger width for the
-        part of the target that varies slowly.
+        All of them use the metric of the candidate. The second kernel of a sum has the same width, or a larger width to
+        fit the slowly varying part of the target.
         """
         if candidate.family.unit() is None:
             return candidate

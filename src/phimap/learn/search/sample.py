@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from phimap.ops import Array
 
-# Least number of rows that have a single held-out part. Fewer rows are divided into folds, each of which is held out
+# With at least this many rows, a single part is held out. Fewer rows are divided into folds, each of which is held out
 # once.
 _FEW_ROWS = 2000
 _FOLDS = 4
-# Inverse of the share of the rows in the single held-out part, whose number of rows is limited.
+# One row in this many belongs to the single held-out part, whose number of rows is limited.
 _SHARE = 4
 _MOST_HELD_OUT = 4096
 
@@ -21,6 +21,8 @@ _MOST_HELD_OUT = 4096
 class SearchSample:
     """Standardised rows in random order, with encoded targets and weights.
 
+    The first k rows contain the classes in proportion, for any k.
+
     Attributes
     ----------
     X : ndarray or CSR matrix of shape (n, d)
@@ -28,12 +30,24 @@ class SearchSample:
     weights : ndarray of shape (n,)
     parts : ndarray of shape (d,) or None
         Group of each column. The columns of a group share one weight in a diagonal metric. None means no groups.
+    labels : ndarray of shape (n,) or None
+        Classes of the rows, which each fold holds in proportion; None for numbers.
+    places : ndarray of int, shape (n,), or None
+        Unit of each row: units are held out as a whole. None holds out single rows.
+    in_time : bool
+        Whether small places are late moments, so that the latest rows are held out.
+    learns_metric : bool
+        Whether a metric may be learned on these columns; False if there are too many.
     """
 
     X: Array
     Y: np.ndarray
     weights: np.ndarray
     parts: np.ndarray | None = None
+    labels: np.ndarray | None = None
+    places: np.ndarray | None = None
+    in_time: bool = False
+    learns_metric: bool = True
 
     @property
     def n_rows(self) -> int:
@@ -42,16 +56,49 @@ class SearchSample:
 
     def first(self, n_rows: int) -> SearchSample:
         """The sample of the first `n_rows` rows, which are a random sample of all rows."""
-        return SearchSample(self.X[:n_rows], self.Y[:n_rows], self.weights[:n_rows], self.parts)
+        first = slice(n_rows)
+        labels, places = (None if part is None else part[first] for part in (self.labels, self.places))
+        X, Y, weights = self.X[first], self.Y[first], self.weights[first]
+        return replace(self, X=X, Y=Y, weights=weights, labels=labels, places=places)
+
+    def of_columns(self, columns: np.ndarray) -> SearchSample:
+        """The sample with only some of the columns, few enough for the learning of a metric."""
+        parts = None if self.parts is None else np.unique(self.parts[columns], return_inverse=True)[1]
+        return replace(self, X=self.X[:, columns], parts=parts, learns_metric=True)
 
     def folds(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Pairs of training rows and held-out rows: one pair, or four if there are few rows."""
+        """Pairs of training rows and held-out rows: one pair, or four if there are few rows.
+
+        If `in_time`, there is one pair, and its held-out rows are the latest. Units are never divided.
+        """
         every = np.arange(self.n_rows)
-        if self.n_rows >= _FEW_ROWS:
-            held_out = min(self.n_rows // _SHARE, _MOST_HELD_OUT)
-            return [(every[held_out:], every[:held_out])]
-        n_folds = min(_FOLDS, self.n_rows)
-        return [(np.flatnonzero(every % n_folds != fold), every[fold::n_folds]) for fold in range(n_folds)]
+        if self.n_rows >= _FEW_ROWS or self.in_time:
+            return [self.split(every, min(self.n_rows // _SHARE, _MOST_HELD_OUT))]
+        places = every if self.places is None else np.unique(self.places, return_inverse=True)[1]
+        n_folds = min(_FOLDS, int(places.max()) + 1)
+        fold_of = places % n_folds
+        if self.labels is not None and self.places is None:
+            # The rows of a class are assigned to the folds in turn.
+            fold_of[np.argsort(self.labels, kind="stable")] = every % n_folds
+        return [(np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)) for fold in range(n_folds)]
+
+    def split(
+        self, rows: np.ndarray, n_held_out: int, rng: np.random.Generator | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Divide some rows, which are in random order, into training rows and about `n_held_out` held-out rows.
+
+        Units are held out in the order of their places, unless `rng` gives another order. If `in_time`, the latest rows
+        are held out.
+        """
+        if self.places is None:
+            return rows[n_held_out:], rows[:n_held_out]
+        _, units = np.unique(self.places[rows], return_inverse=True)
+        if rng is not None and not self.in_time:
+            units = rng.permutation(int(units.max()) + 1)[units]
+        sizes = np.cumsum(np.bincount(units))
+        # At least one unit is held out and, if there are two or more units, at least one is not.
+        n_units = int(np.clip(np.argmin(np.abs(sizes - n_held_out)) + 1, 1, max(1, sizes.size - 1)))
+        return rows[units >= n_units], rows[units < n_units]
 
     @property
     def n_learned(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from phimap.kernels import Kernel
 from phimap.learn.search.effort import Effort
-from phimap.learn.search.families import KernelFamily, landmarks, partners, random_features
+from phimap.learn.search.families import LEAST_COLUMNS_OF_ADDITIVE, KernelFamily, landmarks, partners, random_features
 from phimap.learn.search.gradient import learned_root
 from phimap.learn.search.log import SearchLog, TrialLog
 from phimap.learn.search.metric import MOST_COLUMNS_OF_FULL, gradient_factor, power_of_root, root_of, tied
@@ -18,18 +18,19 @@ from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.trial import ALPHAS
 from phimap.ops import run_tasks
 
-# Exponents of the length scales of a kernel with a learned metric. Few columns dominate the distances under a metric,
-# so the best length scale is wider than without one.
+# Exponents of the length scales of a kernel with a learned metric. Under such a metric, few columns dominate the
+# distances, so the best length scale is larger than without a metric.
 _POWERS_WITH_METRIC = (0, 1)
 # Largest exponent of the length scale from which metrics are learned.
 _MOST_POWER = 1
-# Error, as a share of the variance of the targets, above which a kernel explains next to nothing.
+# A kernel explains next to nothing if its error exceeds this share of the variance of the targets.
 _BLIND = 0.8
-# Candidates go on to the next rung if their error is at most this multiple of the least error.
+# Candidates of any kind reach the next rung if their error is at most this multiple of the least error.
 _RIVAL = 1.05
-# Candidates of a kind of metric go on to the next rung only if their error is at most this multiple of the least error.
+# The best candidates of a kind of metric reach the next rung only if their error is at most this multiple of the least
+# error.
 _HOPELESS = 1.5
-# Share by which the error of the trials may rise with a smaller length scale.
+# A smaller length scale is taken if the error of the trials rises by at most this share.
 _LOSS = 0.005
 #: Random features replace landmarks if their error is at most this multiple of the error of landmarks.
 TOLERANCE = 1.01
@@ -37,9 +38,12 @@ TOLERANCE = 1.01
 _NEAR = 1.1
 # Least number of rows on which a metric is learned. On fewer rows it would be fitted to noise.
 _LEAST_ROWS_OF_METRIC = 80
-# Power to which the first metric of an additive model is raised. A metric closer to the identity does not hide columns
-# that the additive model has missed.
+# Power to which the first metric of an additive model is raised. The result is closer to the identity, and so does not
+# hide columns that the additive model has missed.
 _TEMPERED = 0.5
+# Number of landmarks of the additive model. Its kernel has a term for each pair of columns, and small maps miss most
+# terms.
+_ADDITIVE_LANDMARKS = 1280
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class SearchResult:
     log : SearchLog or None
         The trials; None if nothing was searched.
     scaling : int
-        Index of the chosen scaling of the rows.
+        Index of the chosen sample.
     best : KernelCandidate or None
         The candidate at the last rung; None if nothing was searched.
     """
@@ -84,8 +88,8 @@ def search(
     ----------
     families : sequence of KernelFamily
     samples : sequence of SearchSample
-        Standardised rows in random order, in each of the scalings. The first scaling is chosen unless another one
-        lowers the error by 1 %.
+        Standardised rows in random order. There is one sample for each scaling, with all or some of the columns. The
+        first sample is chosen unless another one lowers the error by 1 %.
     effort : Effort
     seed : int
         Seed of the maps, which are the same draw for all widths.
@@ -100,10 +104,10 @@ def search(
 
     Notes
     -----
-    At the first rung every family chooses its width. Then metrics are learned by gradients, one of each kind, and every
-    family is tried with them. The best candidates of each kind of metric go on to the second rung, with wider maps and
-    more rows, where the best one may change its width or be replaced by a sibling. The last rung compares the best of
-    each kind again. If the rows are few, the first rung is the only one.
+    At the first rung, every family chooses its width. Then metrics are learned by gradients, one of each kind, and
+    every family is tried with them. The best candidates of each kind of metric reach the second rung, which has wider
+    maps and more rows. There the best candidate may change its width, or a sibling may replace it. The last rung
+    compares the best candidates of each kind again. If there are few rows, the first rung is the only one.
 
     **Cost.** See `run_trial` and `FourierLoss`.
     """
@@ -116,6 +120,8 @@ def search(
         families = [replace(family, metrics=()) for family in families]
     scaling, starts = _first_widths(families, [rungs[0] for rungs in of_scalings])
     rungs = of_scalings[scaling]
+    if rungs[0].sample.X.shape[1] < LEAST_COLUMNS_OF_ADDITIVE:
+        families = [family for family in families if not family.is_additive]
     first, second = rungs[0], rungs[min(1, len(rungs) - 1)]
     candidates = [*starts, *_with_metrics(families, starts, first, rungs[-1], effort)]
     if second is not first:
@@ -139,7 +145,7 @@ def search(
 
 
 def _with_fewest_flops(candidate: KernelCandidate, rung: Rung) -> KernelCandidate:
-    """Return the candidate with random features in place of landmarks if its error hardly rises."""
+    """Return the candidate with random features instead of landmarks, if this hardly raises its error."""
     if candidate.family.features is not landmarks:
         return candidate
     other = rung.evaluate([with_random_features(candidate)])[0]
@@ -147,15 +153,15 @@ def _with_fewest_flops(candidate: KernelCandidate, rung: Rung) -> KernelCandidat
 
 
 def with_random_features(candidate: KernelCandidate) -> KernelCandidate:
-    """Return a candidate before its trial, with random features of its kernel."""
+    """Return a new candidate with random features of the same kernel, before its trial."""
     return candidate.of_family(replace(candidate.family, features=random_features))
 
 
 def _first_widths(families: Sequence[KernelFamily], rungs: Sequence[Rung]) -> tuple[int, list[KernelCandidate]]:
     """Return the index of the best scaling, and the families at their best widths in it, without a metric.
 
-    Additive families are left out: small maps miss most of their terms. Scalings other than the first are tried with
-    the best widths of the first.
+    Additive families are omitted, because small maps miss most of their terms. The first scaling is tried with all
+    widths, and other scalings only with the best widths of the first.
     """
     others = [family for family in families if not family.is_additive] or families
     starts = [rungs[0].best_width(KernelCandidate.start(family, rungs[0]), FIRST_POWERS) for family in others]
@@ -172,7 +178,7 @@ def _with_metrics(
 ) -> list[KernelCandidate]:
     """Return the candidates with each kind of metric, at their best widths."""
     kinds = list(dict.fromkeys(kind for one in starts for kind in one.family.metrics))
-    if not kinds or first.log.is_over():
+    if not kinds or not first.sample.learns_metric or first.log.is_over():
         return []
     roots = _first_roots(families, starts, first)
     found = []
@@ -187,15 +193,15 @@ def _first_roots(
 ) -> Sequence[np.ndarray | None]:
     """Return for each fold the root of the diagonal metric from which metrics are learned; None is the identity.
 
-    If the kernels of `starts` explain next to nothing, gradients through them are noise. Then an additive model with
-    every row as a landmark gives a first metric, tempered because a sharp metric of the columns found first would hide
-    the other columns.
+    If the kernels of `starts` explain next to nothing, their gradients are noise. Then an additive model with many
+    landmarks gives a first metric. This metric is moved towards the identity, because the columns found first would
+    otherwise hide the other columns.
     """
     identity = starts[0].roots
     additive = next((family for family in families if family.is_additive), None)
     if additive is None or least_error(starts).error <= _BLIND:
         return identity
-    rung = replace(rung, n_components=rung.sample.n_learned)
+    rung = replace(rung, n_components=_ADDITIVE_LANDMARKS)
     start = KernelCandidate.start(replace(additive, features=landmarks), rung)
     start = rung.at_widths(start, (0,))[0]
     if start.error > _BLIND:
@@ -220,7 +226,7 @@ def _learned_roots(
     """Return for each kind of metric the roots of all folds, learned on the training rows of the folds."""
     learners = [one for one in starts if one.family.metrics]
     leader = next((one for one in learners if one.family.is_isotropic), learners[0])
-    # A wide kernel is nearly linear, and its gradients are small. A start that is too narrow is widened soon.
+    # A wide kernel is nearly linear and has small gradients. A narrow start is better: it is soon widened.
     power = min(leader.power, _MOST_POWER) if leader.family.is_isotropic and first_roots[0] is None else 0
     assert leader.result is not None
     kernel, sample = leader.family.metric_kernel(), rung.sample
@@ -265,9 +271,9 @@ def _improved(
 
 
 def _narrower(candidate: KernelCandidate, rung: Rung) -> KernelCandidate:
-    """Return the candidate with half the length scale if its error hardly rises.
+    """Return the candidate with half the length scale, if this hardly raises its error.
 
-    The model has more rows and often more features than the trials, and follows faster changes.
+    The model has more rows and often more features than the trials, so it can fit faster changes.
     """
     if not candidate.family.has_width or candidate.family.fixed:
         return candidate
@@ -276,9 +282,10 @@ def _narrower(candidate: KernelCandidate, rung: Rung) -> KernelCandidate:
 
 
 def _survivors(candidates: Sequence[KernelCandidate], of_each_kind: int) -> list[KernelCandidate]:
-    """Return the candidates for the next rung: the best of each kind of metric, and those near the least error.
+    """Return the candidates for the next rung: the best of each kind of metric, and others near the least error.
 
-    Small maps flatter a metric if the targets change from row to row, so a kind is left out only if it is hopeless.
+    If the targets change from row to row, small maps have too small an error with a metric. So a kind of metric is
+    dropped only if its error is far too large.
     """
     by_error = sorted(candidates, key=lambda one: one.error)
     by_error = [one for one in by_error if one.error <= _HOPELESS * by_error[0].error]
@@ -292,6 +299,6 @@ def _survivors(candidates: Sequence[KernelCandidate], of_each_kind: int) -> list
 
 
 def is_open(families: Sequence[KernelFamily]) -> bool:
-    """Whether anything is left to choose: a family, a metric or a width."""
+    """Return whether anything is left to choose: a family, a metric or a width."""
     first = families[0]
     return len(families) > 1 or bool(first.metrics) or (first.has_width and not first.fixed)

@@ -11,14 +11,14 @@ from scipy.linalg import blas
 
 from phimap.learn.search.sample import SearchSample
 from phimap.ops import Array, ops_for, run_tasks, to_host
-from phimap.random_map import MapRecord, RandomMap
+from phimap.random_map import MapRecord, RandomMap, evaluate
 
 # Number of rows that one task adds to the Gram matrix.
 _GRAM_ROWS = 2048
-#: Regularisations, as multiples of the trace of the Gram matrix: from below the rounding of float32 products to where
-# all coefficients vanish.
+#: Regularisations, as multiples of the trace of the Gram matrix. The range begins below the rounding of float32
+#: products, and ends where all coefficients vanish.
 ALPHAS = np.geomspace(1e-9, 1.0, 19)
-# Share of the loss by which a further step along the alphas must promise to lower it.
+# A further step along the alphas is made only if the slope predicts that it lowers the loss by this share.
 _LEAST_STEP = 2e-3
 #: Index of the alpha that is tried first.
 FIRST_ALPHA = 6
@@ -76,7 +76,7 @@ def run_trial(
     first_alpha : int
         Index of the regularisation at which the search for the best one starts.
     n_jobs : int or None
-        Threads; changes no bit.
+        Threads; the result does not depend on them.
 
     Returns
     -------
@@ -111,6 +111,14 @@ def run_trial(
     return TrialResult(float(loss / total / sample.spread()), best, fits)
 
 
+def features_of(record: MapRecord, X: Array) -> np.ndarray:
+    """Features (n, m) of the rows of `X` (n, d), on the host."""
+    ops = ops_for(X)
+    out = ops.empty((X.shape[0], record.n_components))
+    evaluate(record.bind(ops), ops, X, out, None)
+    return np.asarray(to_host(out))
+
+
 def descend_along(
     loss_and_slope: Callable[[int], tuple[float, float]], first: int, alphas: np.ndarray
 ) -> tuple[int, float]:
@@ -126,7 +134,7 @@ def descend_along(
 
     Notes
     -----
-    A step is not tried if a line with the slope would lower the loss by less than 0.2 %.
+    A step is not tried if the slope predicts that it lowers the loss by less than 0.2 %.
     """
     best, (least, slope) = first, loss_and_slope(first)
     step, length = (-1 if slope > 0 else 1), float(np.log(alphas[1] / alphas[0]))
@@ -157,23 +165,20 @@ class _RidgePath:
     ----------
     training, held_out : tuple of features (n, m), targets (n, t) and weights (n,)
     n_jobs : int or None
-        Threads; changes no bit.
+        Threads; the result does not depend on them.
     """
 
     def __init__(self, training: tuple[np.ndarray, ...], held_out: tuple[np.ndarray, ...], n_jobs: int | None):
         Z, Y, weights = training
-        total = weights.sum()
-        mean_z, self._mean_y = (weights @ Z / total).astype(Z.dtype), weights @ Y / total
+        self._mean_y = weights @ Y / weights.sum()
+        # The features are overwritten, because nothing else uses them.
+        self._mean_z, self._gram, centred = centred_gram(Z, weights, n_jobs, out=Z)
         roots = np.sqrt(weights)[:, None]
-        # The features are centred in place, because nothing else uses them.
-        centred = np.subtract(Z, mean_z, out=Z)
-        centred *= roots.astype(Z.dtype)
-        self._gram = _gram(centred, n_jobs)
         self._cross = (centred.T @ ((Y - self._mean_y) * roots).astype(Z.dtype)).astype(np.float64)
         trace = max(float(np.trace(self._gram)), np.finfo(np.float64).tiny)
-        # Smaller alphas would be lost in the rounding errors of the Gram matrix.
+        # Smaller alphas would be below the rounding errors of the Gram matrix.
         self._alphas = np.maximum(ALPHAS, np.finfo(Z.dtype).eps) * trace
-        self._held_out, self._mean_z = held_out, mean_z
+        self._held_out = held_out
         self.coefs: dict[int, np.ndarray] = {}
 
     def loss_and_slope(self, index: int) -> tuple[float, float]:
@@ -184,7 +189,7 @@ class _RidgePath:
         try:
             factor = linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
         except linalg.LinAlgError:
-            # Rounding has left the Gram matrix with an eigenvalue below -alpha: a larger alpha is needed.
+            # Rounding has given the Gram matrix an eigenvalue below -alpha, so a larger alpha is needed.
             self.coefs[index] = np.zeros_like(self._cross)
             return np.inf, -np.inf
         coefs = self.coefs[index] = linalg.cho_solve(factor, self._cross, check_finite=False)
@@ -193,6 +198,20 @@ class _RidgePath:
         outputs, changes = np.split(Z @ both.astype(Z.dtype) - self._mean_z @ both, 2, axis=1)
         errors = outputs + self._mean_y - Y
         return float(weights @ np.square(errors).sum(axis=1)), float(2 * weights @ (errors * changes).sum(axis=1))
+
+
+def centred_gram(
+    Z: np.ndarray, weights: np.ndarray, n_jobs: int | None, out: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the weighted mean (m,) of features (n, m), the Gram matrix (m, m) of centred features, and these features.
+
+    Only the lower triangle of the Gram matrix is set. The centred features are multiplied by the roots of the weights,
+    and written to `out` if it is given, which may be `Z`.
+    """
+    mean = (weights @ Z / weights.sum()).astype(Z.dtype)
+    centred = np.subtract(Z, mean, out=out)
+    centred *= np.sqrt(weights)[:, None].astype(Z.dtype)
+    return mean, _gram(centred, n_jobs), centred
 
 
 def _gram(Z: np.ndarray, n_jobs: int | None) -> np.ndarray:

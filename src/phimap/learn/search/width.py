@@ -19,21 +19,21 @@ from phimap.learn.search.trial import FIRST_ALPHA, run_trial
 #: Maximum number of features that is chosen automatically.
 MOST_COMPONENTS = 8192
 _LEAST_COMPONENTS = 256
-# Width that is tried first, and largest width that is tried. The gain of a larger width is predicted from that of the
-# last doubling.
+# First width that is tried, and largest width that is tried. The gain of a larger width is predicted from the gain of
+# the last doubling.
 _FIRST_TRIED, _MOST_TRIED = 1024, 2048
 _MOST_ROWS = 8000
-# Share by which a doubling must lower the mean squared error for the next doubling to be tried. A width above
-# `_MOST_TRIED` is taken without a trial only if the doubling before it gained twice this share.
+# The next doubling is tried if the last doubling lowered the mean squared error by this share. A width above
+# `_MOST_TRIED` is taken without a trial, but only if the doubling before it gained twice this share.
 _GAIN = 0.01
-# Share by which the error of a smaller width may exceed the least error.
+# A smaller width is preferred if its error exceeds the least error by at most this share.
 _LOSS = 0.005
-# Least number of rows for each feature after a doubling that is not tried.
+# A doubling that is not tried must leave at least this many rows for each feature.
 _ROWS_A_FEATURE = 3
 
 
 def most_components(budget: int) -> int:
-    """The largest power of two of features with which ridge regression on any number of rows fits `budget` bytes."""
+    """The largest power of two of features for which ridge regression on any number of rows fits `budget` bytes."""
     width = MOST_COMPONENTS
     while width > _LEAST_COMPONENTS:
         # The second batch is for arrays that are computed from the first.
@@ -53,7 +53,7 @@ def choose_width(
     effort: Effort,
     log: TrialLog,
 ) -> int:
-    """Return the width from which on a further doubling hardly lowers the held-out error.
+    """Return the width beyond which a further doubling hardly lowers the held-out error.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def choose_width(
     most : int
         Largest width.
     seed : int
-        Seed of the maps, that of the search.
+        Seed of the maps; the search used the same seed.
     effort : Effort
         Its `most_products` is the largest product of the number of rows and the squared width.
     log : TrialLog
@@ -98,7 +98,7 @@ def choose_width(
         return run_trial(make, roots, small, alpha).error
 
     width = min(_FIRST_TRIED, most)
-    # The last rung has the same rows and maps.
+    # If the last rung of the search had the same width and rows, the error is already known.
     rung = -1 if sample.n_rows > effort.n_rows[0] else 0
     is_known = effort.n_components[rung] == width and sample.n_rows <= _MOST_ROWS
     errors = {width: found.best.error if found.best and is_known else error(width), width // 2: error(width // 2)}
@@ -112,6 +112,6 @@ def choose_width(
             errors[min(errors) // 2] = error(min(errors) // 2)
         return min(width for width in errors if errors[width] <= (1 + _LOSS) * min(errors.values()))
     while 2 * width <= most and gain > 2 * _GAIN and n_rows >= 2 * width * _ROWS_A_FEATURE:
-        # Each doubling gains about a third less than the one before.
+        # Each doubling gains about a third less than the previous doubling.
         width, gain = 2 * width, gain * 2 / 3
     return width

@@ -1,14 +1,15 @@
-"""The interface of targets, and the units and the clipping of numeric ones."""
+"""The interface of targets, and the units and the clipping of numeric targets."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
+from phimap.learn.weights import weighted_quantile
 from phimap.records import Record, of_floats, of_number
 
 if TYPE_CHECKING:
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 
 Solution = TypeVar("Solution", bound=Any)
 
-# Largest distance of the middle of a range from 0, in half-widths, without a shift. At this distance, ten of the 24
-# bits of float32 are lost.
+# The targets are shifted if the middle of their range is farther from 0 than this many half-widths. At this distance,
+# ten of the 24 bits of float32 are lost.
 _FAR = 2.0**10
-# Largest exponent without scaling. Sums of products of float32 features with targets between 2^-64 and 2^64 neither
-# overflow nor underflow.
+# Up to this exponent, the targets are not scaled. Sums of products of float32 features with targets between 2^-64 and
+# 2^64 neither overflow nor underflow.
 _WIDE = 64
-# Largest target of later rows, in the units of the first rows, whose products with features fit float32.
+# Largest target of later rows, in the units of the first rows. The products of such targets with features fit float32.
 _MOST = 2.0**80
 # Median absolute deviation of the standard normal distribution.
 _MEDIAN_DEVIATION = 0.6745
@@ -31,10 +32,10 @@ _MEDIAN_DEVIATION = 0.6745
 
 @dataclass(frozen=True)
 class TargetUnits(Record):
-    """``(y - shift) / 2^exponent``: the units in which the solver receives targets.
+    """Units ``(y - shift) / 2^exponent`` in which the solver receives targets.
 
-    Shift and exponent are nearly always 0. There is a shift if the range of the targets is narrow compared with its
-    distance from 0, and an exponent if targets lie outside ``2^-64`` to ``2^64``.
+    Shift and exponent are nearly always 0. The shift is used if the range of the targets is narrow compared with its
+    distance from 0. The exponent is used if targets lie outside ``2^-64`` to ``2^64``.
 
     Attributes
     ----------
@@ -66,6 +67,10 @@ class TargetUnits(Record):
         """Convert targets (r, t) to these units."""
         return check_range(np.ldexp(y - self.shift, -self.exponent))
 
+    def undo(self, encoded: np.ndarray) -> np.ndarray:
+        """Convert numbers (r, t) in these units to targets."""
+        return np.ldexp(encoded, self.exponent) + self.shift
+
     def apply_to(self, solution: Solution) -> Solution:
         """Convert a linear model of the targets to these units; its `scores` are not converted."""
         coef, intercept = solution.coef, solution.intercept - self.shift
@@ -82,9 +87,7 @@ class TargetUnits(Record):
             scale = np.ldexp(scale, self.exponent)
         held_out = solution.held_out
         if held_out is not None:
-            predictions, targets = (
-                np.ldexp(part, self.exponent) + self.shift for part in (held_out.predictions, held_out.targets)
-            )
+            predictions, targets = (self.undo(part) for part in (held_out.predictions, held_out.targets))
             held_out = replace(held_out, predictions=predictions, targets=targets)
         return replace(
             solution,
@@ -136,7 +139,7 @@ class RobustTargets(Record):
         """Return the record for targets (r,) or (r, t) of random rows, with weights (r,)."""
         Y = y.reshape(len(y), -1)
         counted = np.ones(len(Y)) if weights is None else weights
-        centre = np.array([_median(column, counted) for column in Y.T])
+        centre = np.array([weighted_quantile(column, counted, 0.5) for column in Y.T])
         spread = np.array([_spread(column, counted) for column in np.abs(Y - centre).T])
         return cls(centre, spread)
 
@@ -147,22 +150,15 @@ class RobustTargets(Record):
 
 def _spread(deviations: np.ndarray, weights: np.ndarray) -> float:
     """Return the robust standard deviation of targets, from their distances (r,) to the median."""
-    found = _median(deviations, weights)
+    found = weighted_quantile(deviations, weights, 0.5)
     others = deviations > 0
     if found == 0 and others.any():
-        found = _median(deviations[others], weights[others])
+        found = weighted_quantile(deviations[others], weights[others], 0.5)
     return found / _MEDIAN_DEVIATION or 1.0
 
 
-def _median(values: np.ndarray, weights: np.ndarray) -> float:
-    """Return the weighted median: the smallest value at which the cumulative weight reaches half of the total."""
-    order = np.argsort(values, kind="stable")
-    sums = np.cumsum(weights[order])
-    return float(values[order[np.searchsorted(sums, 0.5 * sums[-1])]])
-
-
 class Targets(Record, ABC):
-    """Targets of one kind: their checks, their encoding as numbers (r, t), and their decoding.
+    """Targets of one kind: how they are checked, encoded as numbers (r, t), and decoded.
 
     `of_first` creates an object from the targets of the first rows; `learned` completes it from the summary of all
     rows.
@@ -170,6 +166,10 @@ class Targets(Record, ABC):
 
     #: Whether targets are labels of classes.
     has_labels: ClassVar[bool]
+    #: Whether the score can be computed from sums over the rows.
+    scored_by_sums: ClassVar[bool] = True
+    #: Lower bound of the targets.
+    least: ClassVar[float] = -np.inf
     #: Units of the encoded targets; None if they are encoded unchanged.
     units: TargetUnits | None
 
@@ -183,13 +183,23 @@ class Targets(Record, ABC):
         """Return these targets, completed from the summary of all training rows."""
 
     @property
+    def loss_parameters(self) -> dict[str, Any]:
+        """Parameters of the loss of the outputs, by name; empty if the name of the loss determines it."""
+        return {}
+
+    @property
+    def output_names(self) -> list[str] | None:
+        """Names of the outputs if one target has several outputs; otherwise None."""
+        return None
+
+    @property
     @abstractmethod
     def n_outputs(self) -> int:
         """Number t of outputs of the linear model."""
 
     @abstractmethod
     def n_outputs_of(self, y: np.ndarray) -> int:
-        """Return the number of outputs of a linear model that is fitted to only the checked targets `y`."""
+        """Return the number of outputs of a linear model fitted to the checked targets `y` alone."""
 
     @abstractmethod
     def check(self, y: Any, n_rows: int) -> np.ndarray:
@@ -215,16 +225,37 @@ class Targets(Record, ABC):
         """Raise if a later call of `partial_fit` gives other `classes` than the first call."""
 
     def restore(self, solution: LinearSolution) -> LinearSolution:
-        """Convert a linear model of encoded targets to one of the targets themselves."""
+        """Convert a linear model of encoded targets to a linear model of the targets themselves."""
         return solution if self.units is None else self.units.restore(solution)
 
     def in_units(self, solution: LinearSolution) -> LinearSolution:
-        """Convert a linear model of the targets to one of encoded targets."""
+        """Convert a linear model of the targets to a linear model of encoded targets."""
         return solution if self.units is None else self.units.apply_to(solution)
 
+    def per_target(self, encoded: np.ndarray) -> np.ndarray:
+        """Return encoded numbers with one column for each target (r, t)."""
+        return encoded
+
+    def interval_centre(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the centres (n, t) of intervals for outputs of the model, and the unit of their lengths or None."""
+        return scores, None
+
     def for_search(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return encoded targets (r, t) of a sample for the kernel search, which always has the squared loss."""
+        """Return the encoded targets (r, t) of a sample, in a form that suits the squared loss of the kernel search."""
         return Y
+
+
+class TargetsKind(Protocol):
+    """A factory of targets: a class of targets, or such a class together with its parameters."""
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether targets are labels of classes."""
+        ...
+
+    def of_first(self, y: Any, n_rows: int) -> Targets:
+        """Make the targets object from `y`, the targets of the first `n_rows` rows."""
+        ...
 
 
 def require_targets(learner: str, y: Any) -> None:

@@ -13,7 +13,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from phimap._validation import check_finite
+from phimap._validation import check_finite, check_unmasked
 from phimap._warnings import caller_level
 from phimap.learn.targets.base import Targets
 from phimap.learn.weights import LEAST_WEIGHT, MOST_WEIGHT
@@ -23,7 +23,8 @@ from phimap.records import equal_records, of_entries, of_floats
 if TYPE_CHECKING:
     from phimap.learn.rows.summary import RowSummary
 
-# Largest number of rows for which no warning of too many classes is given: in so few rows, each may have its own class.
+# Up to this number of rows, there is no warning of too many classes, because in so few rows each row may have its own
+# class.
 _FEW_ROWS = 20
 
 
@@ -81,6 +82,7 @@ class Classes(Targets):
         return max(1, _n_outputs(np.unique(y).size))
 
     def check(self, y: Any, n_rows: int) -> np.ndarray:
+        check_unmasked(y, "y")
         y = column_or_1d(to_host(y), warn=True)
         if y.dtype.kind == "f":
             check_finite(y, "y")

@@ -8,21 +8,25 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array
 
-from phimap._validation import check_finite
+from phimap._validation import check_finite, check_unmasked
 from phimap._warnings import caller_level
 from phimap.learn.rows.summary import LARGEST_TARGET, ExtremeTargetWarning, largest_target
 from phimap.learn.targets.base import RobustTargets, Targets, TargetUnits, check_range, refuse_labels
+from phimap.ops import to_host
 from phimap.records import equal_records, of_number
 
 if TYPE_CHECKING:
     from phimap.learn.rows.summary import RowSummary
 
-# Numbers of robust standard deviations from the median at which targets are clipped with Huber's loss: for the solver,
-# and for the search for a kernel. The bound for the solver is so large that clipping does not change the slopes of the
-# loss. The search minimises squared errors, so its bound is small, lest a few wild targets dominate.
-_FARTHEST, _FARTHEST_SEARCHED = 1000.0, 5.0
+#: Targets are clipped at this number of robust standard deviations from the median, with Huber's loss and for
+#: quantiles. The number is so large that clipping does not change the slopes of the loss.
+FARTHEST = 1000.0
+# The same number for the search of a kernel. It is smaller, because the search minimises squared errors, in which a few
+# outliers would dominate.
+_FARTHEST_SEARCHED = 5.0
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Numbers(Targets):
     units : TargetUnits or None
         Units of the encoded targets; None if they are encoded unchanged.
     clip : RobustTargets or None
-        With Huber's loss, the centre and spread by which wild targets are clipped.
+        Centre and spread by which outliers are clipped, with Huber's loss and for quantiles; otherwise None.
     """
 
     n_targets: int = field(metadata=of_number(least=1))
@@ -51,17 +55,17 @@ class Numbers(Targets):
         yield self.n_targets == 1 or not self.single_column, "one target in a single column"
 
     @classmethod
-    def of_first(cls, y: Any, n_rows: int) -> Self:
+    def of_first(cls, y: Any, n_rows: int, **params: Any) -> Self:
         checked = check_numbers(y, n_rows)
-        return cls(1 if checked.ndim == 1 else checked.shape[1], checked.ndim == 1)
+        return cls(1 if checked.ndim == 1 else checked.shape[1], checked.ndim == 1, **params)
 
     def learned(self, summary: RowSummary, *, loss: str, class_weight: Any) -> Self:
         assert summary.target_range is not None
         low, high = summary.target_range
         clip = None
         if loss == "huber":
-            clip = RobustTargets.of_sample(summary.sample.y, summary.sample.weights)
-            low, high = (clip.clipped(end, _FARTHEST) for end in (low, high))
+            clip = RobustTargets.of_sample(summary.random_sample.y, summary.random_sample.weights)
+            low, high = (clip.clipped(end, FARTHEST) for end in (low, high))
         elif (message := summary.extremes.message("`y`")) is not None:
             warnings.warn(f"{message} With loss='huber' it does not.", ExtremeTargetWarning, stacklevel=caller_level())
         units = TargetUnits.of_range(low, high)
@@ -87,11 +91,20 @@ class Numbers(Targets):
     def encode(self, y: np.ndarray) -> np.ndarray:
         y = y.reshape(y.shape[0], -1)
         if self.clip is not None:
-            y = self.clip.clipped(y, _FARTHEST)
+            y = self.clip.clipped(y, FARTHEST)
+        y = self._repeated(y)
         return check_range(y) if self.units is None else self.units.apply(y)
+
+    def _repeated(self, y: np.ndarray) -> np.ndarray:
+        """Return targets (r, t) with each column repeated once for each output of the target."""
+        return y
 
     def decode(self, scores: np.ndarray) -> np.ndarray:
         return scores[:, 0] if self.single_column else scores
+
+    def score(self, y: Any, predicted: np.ndarray, weights: Any) -> float:
+        """Return the score of predictions of the targets `y`, averaged over targets."""
+        return float(r2_score(y, predicted, sample_weight=weights))
 
     def same(self, other: Targets) -> bool:
         return (
@@ -104,6 +117,8 @@ class Numbers(Targets):
 
 def check_numbers(y: Any, n_rows: int) -> np.ndarray:
     """Return `y` as float64 numbers (n_rows,) or (n_rows, t)."""
+    check_unmasked(y, "y")
+    y = to_host(y)
     try:
         targets = check_array(
             y, ensure_2d=False, allow_nd=False, dtype="numeric", ensure_all_finite=False, input_name="y"

@@ -19,7 +19,7 @@ def rectify(projected, order, scale, out, first):
     for i in range(n):
         row = projected[i]
         target = out[i, first : first + k]
-        # One loop for each order: a test inside the loop would run for every element.
+        # There is one loop for each order, because a test inside the loop would run for every element.
         if order == 0:
             for j in range(k):
                 target[j] = scale[j] if row[j] > zero else zero

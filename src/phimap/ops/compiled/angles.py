@@ -9,8 +9,8 @@ from __future__ import annotations
 from phimap.ops.compiled.jit import inlined
 from phimap.ops.compiled.vectors import multiply, multiply_add, spread, subtract
 
-# The polynomial that interpolates the quotient at Chebyshev nodes of [1, sqrt(2)], computed with 40 digits, in powers
-# of sqrt(1 + cos) - _MIDDLE. Each further degree reduces its error 25-fold.
+# The polynomial in sqrt(1 + cos) - _MIDDLE that interpolates the quotient at Chebyshev nodes of [1, sqrt(2)], computed
+# with 40 digits. Each further degree reduces its error 25-fold.
 _MIDDLE = 1.2071067811865475
 _SERIES = (
     1.4875646807009635,
@@ -37,7 +37,7 @@ def _line(u, k):
 def acute_angle(short, long):
     """Return the angles with ``short = sqrt(1 - cos)``, at most 1, and ``long = sqrt(1 + cos)``."""
     u = subtract(long, spread(long, _MIDDLE))
-    # Three cubics of two lines each: independent operations, which the processor overlaps.
+    # Three cubics, of two lines each, are independent of each other, so the processor can overlap them.
     square = multiply(u, u)
     fourth = multiply(square, square)
     low = multiply_add(_line(u, 2), square, _line(u, 0))

@@ -1,4 +1,4 @@
-"""The cache of compiled code, with checksums and a choice of folders: the only file that uses numba's private classes.
+"""The cache of compiled code, with checksums and a choice of folders. Only this file uses numba's private classes.
 
 `jit` falls back to numba's own cache where a version of numba lacks one of these classes.
 """
@@ -27,7 +27,7 @@ _DIGEST_BYTES = 32
 
 
 class CheckedFiles(IndexDataCacheFile):
-    """Files of compiled code that end with a checksum; a file with a wrong checksum is deleted and written anew."""
+    """Files of compiled code that end with a checksum. A file with a wrong checksum is deleted and written anew."""
 
     def _load_index(self) -> Any:
         return super()._load_index() if self._whole(self._index_path) else {}
@@ -59,7 +59,7 @@ class CheckedFiles(IndexDataCacheFile):
 
 
 class PackageFolder(InTreeCacheLocator):
-    """The package's folder, also if it is read-only: the user who installed the package may have cached code there."""
+    """The package's folder, even if it is read-only: the user who installed the package may have cached code there."""
 
     @classmethod
     def from_function(cls, py_func: Callable[..., Any], py_file: str) -> PackageFolder | None:
@@ -67,13 +67,13 @@ class PackageFolder(InTreeCacheLocator):
 
 
 class Places(CompileResultCacheImpl):
-    """Cache folders in order of preference: NUMBA_CACHE_DIR, the package's, the user's, the package's read-only."""
+    """Cache folders in order of preference: NUMBA_CACHE_DIR, the package's, the user's, the package's if read-only."""
 
     _locator_classes = (UserProvidedCacheLocator, InTreeCacheLocator, UserWideCacheLocator, PackageFolder)
 
 
 class CheckedCache(FunctionCache):
-    """The cache of one function; with a full disk or a read-only folder, code is compiled but not cached."""
+    """The cache of one function. If the disk is full or the folder read-only, code is compiled but not cached."""
 
     _impl_class = Places
 
@@ -106,7 +106,7 @@ class CheckedCache(FunctionCache):
 
 @cache
 def _source_stamp() -> bytes:
-    """Return a hash of all files of this folder, since loops inline functions of other files.
+    """Return a hash of all files of this folder, because loops inline functions of other files.
 
     Cached code with another hash is compiled again.
     """

@@ -40,7 +40,7 @@ from phimap.ops.compiled.vectors import (
 
 @dataclass(frozen=True)
 class WinogradStages:
-    """The stages of Fourier transforms of one length.
+    """The stages of the Fourier transforms of one length.
 
     Attributes
     ----------

@@ -6,7 +6,7 @@ import numpy as np
 
 from phimap.ops.compiled.jit import compiled
 
-# Indices are cast to unsigned integers: numba then omits the test for negative indices, which halves the time.
+# Indices are cast to unsigned integers. Then numba omits the test for negative indices, which halves the time.
 
 
 @compiled

@@ -1,10 +1,10 @@
-"""Distances between rows, as sums over columns of differences."""
+"""Distances between rows, as sums over the columns of powers of differences."""
 
 from __future__ import annotations
 
 from phimap.ops.compiled.jit import compiled, inlined
 
-# Number of columns of the output that are computed together: their sums stay in the nearest cache.
+# Number of columns of the output that are computed together, so that their sums stay in the nearest cache.
 _BLOCK = 1024
 
 

@@ -36,7 +36,7 @@ def _parts(short, long):
     one, half_turn, is_acute = spread(short, 1.0), spread(short, math.pi), subtract(long, short)
     acute = acute_angle(choose(is_acute, short, long), choose(is_acute, long, short))
     obtuse = subtract(half_turn, acute)
-    # Computed from the shorter of the two, the cosine of equal rows is exactly 1.
+    # The shorter of the two gives the cosine, so the cosine of equal rows is exactly 1.
     cosine = choose(is_acute, subtract(one, multiply(short, short)), subtract(multiply(long, long), one))
     return cosine, choose(is_acute, acute, obtuse), choose(is_acute, obtuse, acute)
 
@@ -63,7 +63,7 @@ def _next(short, long, cosine, angle, supplement, fold):
 def _fill(angles, fold, depth, is_tangent, out):
     lanes = lanes_of_long(angles)
     for start in range(0, angles.size, lanes):
-        # The last vector may overlap the one before, and then writes the same values there.
+        # The last vector may overlap the previous vector. It then writes the same values there.
         place = min(start, angles.size - lanes)
         angle = load_long(angles, place)
         zero, per_turn = spread(angle, 0.0), spread(angle, 1.0 / math.pi)

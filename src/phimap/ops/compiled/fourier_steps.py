@@ -62,7 +62,7 @@ def _put_turned(x, i, a, p, twiddles, t):
 
 @inlined
 def _get_turned(x, i, twiddles, t):
-    """Return entry i with real and imaginary parts exchanged, times the twiddle factor at t."""
+    """Return entry i with its real and imaginary parts exchanged, multiplied by the twiddle factor at t."""
     p, a = _get(x, i)
     if twiddles is None:
         return a, p

@@ -153,7 +153,8 @@ def transform(x, signs, first, last, width):
         for i in range(row, stop, tile):
             _tile(x, signs, i, i - first, tile)
         stride = tile
-        # If four stages remain, two passes of two stages follow instead of passes of three and one.
+        # If four stages remain, two passes of two stages follow instead of one pass of three stages and one of a single
+        # stage.
         while 8 * stride <= width and 16 * stride != width:
             for start in range(row, stop, 8 * stride):
                 for i in range(start, start + stride, lanes):

@@ -11,7 +11,7 @@ from numba import njit
 try:
     from phimap.ops.compiled.checked_cache import CheckedCache, PackageFolder, cache_of
 except ImportError:
-    # This version of numba lacks private classes that `checked_cache` uses: numba's own cache is used instead.
+    # This version of numba lacks private classes that `checked_cache` uses, so numba's own cache is used.
     cache_of = None
 
 #: Decorator for small functions that are inlined into their callers.
@@ -28,7 +28,7 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 def _with_own_cache(function: Callable[..., Any]) -> Any:
-    """A compiled loop with the cache of numba, or without a cache if numba finds no writable folder."""
+    """Compile a loop with numba's own cache, or without a cache if numba finds no writable folder."""
     try:
         return njit(nogil=True, error_model="numpy", cache=True)(function)
     except RuntimeError:
@@ -36,7 +36,7 @@ def _with_own_cache(function: Callable[..., Any]) -> Any:
 
 
 class Kept(NamedTuple):
-    """The cache folder (or None), the number of loops cached, and whether further loops can be cached."""
+    """The cache folder or None, the number of cached loops, and whether further loops can be cached."""
 
     folder: Path | None
     n_loops: int
@@ -44,7 +44,7 @@ class Kept(NamedTuple):
 
 
 def kept() -> Kept:
-    """Return which compiled code is cached for later processes; nothing is known of the cache of numba itself."""
+    """Return which compiled code is cached for later processes; the contents of numba's own cache are not known."""
     cache: Any = None if cache_of is None else cache_of(kept)
     if not isinstance(cache, CheckedCache):
         return Kept(None, 0, can_grow=False)

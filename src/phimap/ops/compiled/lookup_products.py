@@ -4,10 +4,11 @@ A one-byte code holds eight bits of a row, or four signs or zeros. For 96 rows o
 a code, a table holds the inner products of these rows with every possible code of the second factor. Three loads and
 five other operations on vectors of 64 bytes then give 2,304 products of bits, or 1,152 of signs and zeros.
 
-Inner products with one code lie between 0 and 8; those of four signs and zeros, from -4 to 4, are raised by 4. They are
-stored in fields of 5 bits, 12 to a lane of 64 bits, and three of them add up without a carry. Longer sums are kept in
-fields of 10 bits: fields of even number are masked and summed separately, and the odd ones are the total minus the even
-ones. After every `_WORDS` words of a plane the sums are spread to fields of 20 bits. All operations are exact.
+Inner products with one code lie between 0 and 8. For four signs and zeros they lie between -4 and 4, and are raised by
+4. They are stored in fields of 5 bits, 12 to a lane of 64 bits, and three of them add up without a carry. Longer sums
+are kept in fields of 10 bits: fields of even number are masked and summed separately, and the odd ones are the total
+minus the even ones. After every `_WORDS` words of a plane the sums are spread to fields of 20 bits. All operations are
+exact.
 
 References
 ----------
@@ -23,14 +24,15 @@ from phimap.ops.compiled.integer_vectors import accumulate, masked, rotated, shi
 from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import add, load_long, store, subtract
 
-# Number of fields in a lane, and number of lanes: their 96 fields hold products for 96 rows of the first factor.
+# Number of fields in a lane, and number of lanes. Together they have 96 fields, for products with 96 rows of the first
+# factor.
 _FIELDS, _LANES = 12, 8
-# Number of words of a plane whose products are summed in fields of 10 bits. The sum is at most 3 * 16 * 8 = 384, and
-# the uppermost field, which has only 9 bits, holds up to 511.
+# Number of words of a plane whose products are summed in fields of 10 bits. The sum is at most 3 * 16 * 8 = 384. The
+# uppermost field has only 9 bits and holds up to 511.
 _WORDS = 3
 # Maximum number of groups of words whose sums fit in 20 bits.
 _GROUPS = (2**20 - 1) // 384
-# Number of rows of the second factor whose results are written at a time: their counts stay in the L1 cache.
+# Number of rows of the second factor whose results are written at a time, so that their counts stay in the L1 cache.
 _TILE = 32
 # Number of entries of a table and of codes in a group of words: first for bits, then for signs and zeros.
 _BITS, _SIGNS = (256, 8 * _WORDS), (81, 16 * _WORDS)
@@ -148,7 +150,7 @@ def _write_group(plane, negative, group, are_signs, n_entries, turned, turned_ne
 @inlined
 def _place_of(codes, at, first):
     """Return the position of the entry for code ``codes[at]`` in `tables`; its table begins with entry `first`."""
-    # Unsigned, because numba tests signed indices for negative values.
+    # The index is unsigned, because numba tests signed indices for negative values.
     return _LANES * (first + np.intp(codes[np.uint64(at)]))
 
 

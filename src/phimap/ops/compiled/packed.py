@@ -130,7 +130,7 @@ def transpose(plane, out):
 
 
 @compiled
-def _mixed(state):
+def mixed(state):
     """SplitMix64's output function (Steele, Lea and Flood 2014, Figure 13)."""
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -149,8 +149,8 @@ def hash_dense(X, out):
         total = np.uint64(0)
         for j in range(X.shape[1]):
             if X[i, j] != 0:
-                total += _mixed(_mixed(bits[i, j]) + np.uint64(j))
-        out[i] = _mixed(total)
+                total += mixed(mixed(bits[i, j]) + np.uint64(j))
+        out[i] = mixed(total)
 
 
 @compiled
@@ -161,8 +161,8 @@ def hash_csr(data, indices, indptr, out):
         total = np.uint64(0)
         for e in range(indptr[i], indptr[i + 1]):
             if data[e] != 0:
-                total += _mixed(_mixed(bits[e]) + np.uint64(indices[e]))
-        out[i] = _mixed(total)
+                total += mixed(mixed(bits[e]) + np.uint64(indices[e]))
+        out[i] = mixed(total)
 
 
 @compiled
@@ -184,6 +184,6 @@ def round_codes(Z, keys, dither, peak, last, codes):
     factor = 0.5 * last / peak
     for i in range(Z.shape[0]):
         for j in range(Z.shape[1]):
-            chance = np.int64(_mixed(keys[i] ^ dither[j]) >> np.uint64(11)) * 2.0**-53
+            chance = np.int64(mixed(keys[i] ^ dither[j]) >> np.uint64(11)) * 2.0**-53
             code = np.int64(np.floor((Z[i, j] + peak) * factor + chance))
             codes[i, j] = min(max(code, 0), last)

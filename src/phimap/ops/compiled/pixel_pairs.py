@@ -30,7 +30,7 @@ from phimap.ops.compiled.vectors import (
     subtract,
 )
 
-# Cosines that differ from 1 by at most this count as 1: rounding gives such cosines to equal patches.
+# Cosines that differ from 1 by at most this count as 1, because rounding gives such cosines to equal patches.
 _PARALLEL = 64 * np.finfo(np.float64).eps
 
 
@@ -70,7 +70,7 @@ def _across(sums, middle, radius):
     """Return the sum of the vectors at most `radius` vectors from `middle`."""
     lanes = lanes_of_long(sums)
     total = load_long(sums, middle)
-    # The terms of a radius of 1, the most common one, need no loop.
+    # A radius of 1 is the most common; its terms need no loop.
     if radius > 0:
         total = add(total, add(load_long(sums, middle - lanes), load_long(sums, middle + lanes)))
     for b in range(2, radius + 1):

@@ -21,7 +21,8 @@ def power_sums(left, right, cosine, out):
                 square = c * c
                 fourth = square * square
                 first = second = third = last = c - c
-                # The terms after the last multiple of four begin the first recursion, as its highest power.
+                # The terms after the last multiple of four start the first recursion, because they have the highest
+                # powers.
                 for k in range(n_terms - 1, whole - 1, -1):
                     first = first * c + of_left[k] * of_right[k]
                 for k in range(whole - 4, -1, -4):

@@ -1,15 +1,15 @@
 """Shapley sums of products of phases, see `phimap.ops.primitives.shapley_sums`.
 
-A lane of a vector is a term. Because the integral is real, the nodes t and -t give the same real part, and only nodes
-t >= 0 are visited. Two nodes are visited at a time: the chain of complex products of one node alone would wait for its
-own results.
+A lane of a vector is a term. Because the integral is real, the nodes t and -t give the same real part, and only nodes t
+>= 0 are computed. Two nodes are computed at a time: in a chain of complex products for a single node, each product
+would wait for the one before. The node 0 has real factors. At the node 1, a product of all factors but one is ``exp(i
+(sum psi - psi_j))``, which needs no chain.
 """
 
 from __future__ import annotations
 
 from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import (
-    add,
     lanes_of_long,
     load_long,
     multiply,
@@ -27,9 +27,25 @@ def _times(x, y, c, d):
     return multiply_subtract(x, c, multiply(y, d)), multiply_add(x, d, multiply(y, c))
 
 
+@inlined
+def _angles(a, b, c, d, first, other, p, step, cosines, sines):
+    """Write the cosine and the sine of psi for p players, whose half angles start at `first` and at `other`.
+
+    The cosines and sines are in a and b for the explained row, in c and d for the background row.
+    """
+    for j in range(p):
+        x, y = load_long(a, first + j * step), load_long(b, first + j * step)
+        v, w = load_long(c, other + j * step), load_long(d, other + j * step)
+        store(cosines, j * step, multiply_add(x, v, multiply(y, w)))
+        store(sines, j * step, multiply_subtract(y, v, multiply(x, w)))
+
+
 @compiled
-def shapley(rows, background, nodes, weights, scratch, outs):
-    """Add to both `outs` (G, n, p, L) the sums; the number of nodes is even; scratch is (7, p L)."""
+def shapley(rows, background, ends, nodes, weights, scratch, outs):
+    """Add to both `outs` (G, n, p, L) the sums; scratch is (7, p L).
+
+    `ends` holds the weights of the nodes 0 and 1. The number of other nodes is even.
+    """
     groups, n, p, _ = rows[0].shape
     n_background = background[0].shape[1]
     a, b, a_total, b_total = rows[0].reshape(-1), rows[1].reshape(-1), rows[2].reshape(-1), rows[3].reshape(-1)
@@ -38,20 +54,32 @@ def shapley(rows, background, nodes, weights, scratch, outs):
     of_cosine, of_sine = outs[0].reshape(-1), outs[1].reshape(-1)
     cosines, sines, sums = scratch[0], scratch[1], scratch[2]
     real, imaginary, real_2, imaginary_2 = scratch[3], scratch[4], scratch[5], scratch[6]
-    step = lanes_of_long(a)
+    step = lanes_of_long(cosines)
     for g in range(groups):
         for r in range(n):
             first = (g * n + r) * p * step
             for u in range(n_background):
-                other = (g * n_background + u) * p * step
-                zero = spread(load_long(a, first), 0.0)
-                one = spread(zero, 1.0)
+                _angles(a, b, c, d, first, (g * n_background + u) * p * step, p, step, cosines, sines)
+                whole, late = (g * n + r) * step, (g * n_background + u) * step
+                x, y = load_long(a_total, whole), load_long(b_total, whole)
+                v, w = load_long(c_total, late), load_long(d_total, late)
+                zero = spread(x, 0.0)
+                one = spread(x, 1.0)
+                of_mean, of_mean_2 = _times(x, y, v, w)
+                end, end_2 = _times(x, y, v, subtract(zero, w))
+                by_end = spread(x, ends[1])
+                end, end_2 = multiply(by_end, end), multiply(by_end, end_2)
+                x = one
                 for j in range(p):
-                    x, y = load_long(a, first + j * step), load_long(b, first + j * step)
-                    v, w = load_long(c, other + j * step), load_long(d, other + j * step)
-                    store(cosines, j * step, multiply_add(x, v, multiply(y, w)))
-                    store(sines, j * step, multiply_subtract(y, v, multiply(x, w)))
-                    store(sums, j * step, zero)
+                    store(real, j * step, x)
+                    x = multiply(x, load_long(cosines, j * step))
+                x = spread(x, ends[0])
+                for back in range(p):
+                    j = p - 1 - back
+                    cosine, sine = load_long(cosines, j * step), load_long(sines, j * step)
+                    total = multiply_add(end, cosine, multiply(end_2, sine))
+                    store(sums, j * step, multiply_add(load_long(real, j * step), x, total))
+                    x = multiply(x, cosine)
                 for q in range(0, nodes.size, 2):
                     t, t_2 = spread(zero, nodes[q]), spread(zero, nodes[q + 1])
                     x, y, x_2, y_2 = one, zero, one, zero
@@ -75,15 +103,11 @@ def shapley(rows, background, nodes, weights, scratch, outs):
                         store(sums, j * step, subtract(total, less))
                         x, y = _times(x, y, cosine, multiply(t, sine))
                         x_2, y_2 = _times(x_2, y_2, cosine, multiply(t_2, sine))
-                whole, late = (g * n + r) * step, (g * n_background + u) * step
-                x, y = load_long(a_total, whole), load_long(b_total, whole)
-                v, w = load_long(c_total, late), load_long(d_total, late)
-                cosine, sine = _times(x, y, v, w)
                 for j in range(p):
                     place = first + j * step
                     both = multiply(load_long(sums, j * step), load_long(sines, j * step))
-                    store(of_cosine, place, multiply_add(both, cosine, load_long(of_cosine, place)))
-                    store(of_sine, place, multiply_add(both, sine, load_long(of_sine, place)))
+                    store(of_cosine, place, multiply_add(both, of_mean, load_long(of_cosine, place)))
+                    store(of_sine, place, multiply_add(both, of_mean_2, load_long(of_sine, place)))
 
 
 @compiled
@@ -96,19 +120,18 @@ def pairs(rows, background, nodes, weights, scratch, sums, outs):
     c_total, d_total = background[2].reshape(-1), background[3].reshape(-1)
     of_cosine, of_sine = outs[0].reshape(-1), outs[1].reshape(-1)
     cosines, sines, real, imaginary = scratch[0], scratch[1], scratch[2], scratch[3]
-    step = lanes_of_long(a)
+    step = lanes_of_long(cosines)
     for g in range(groups):
         for r in range(n):
             first = (g * n + r) * p * step
             for u in range(n_background):
-                other = (g * n_background + u) * p * step
-                zero = spread(load_long(a, first), 0.0)
-                one = spread(zero, 1.0)
-                for j in range(p):
-                    x, y = load_long(a, first + j * step), load_long(b, first + j * step)
-                    v, w = load_long(c, other + j * step), load_long(d, other + j * step)
-                    store(cosines, j * step, multiply_add(x, v, multiply(y, w)))
-                    store(sines, j * step, multiply_subtract(y, v, multiply(x, w)))
+                _angles(a, b, c, d, first, (g * n_background + u) * p * step, p, step, cosines, sines)
+                whole, late = (g * n + r) * step, (g * n_background + u) * step
+                x, y = load_long(a_total, whole), load_long(b_total, whole)
+                v, w = load_long(c_total, late), load_long(d_total, late)
+                zero = spread(x, 0.0)
+                one = spread(x, 1.0)
+                of_mean, of_mean_2 = _times(x, y, v, w)
                 sums[:] = 0.0
                 for q in range(nodes.size):
                     t = spread(zero, nodes[q])
@@ -131,17 +154,10 @@ def pairs(rows, background, nodes, weights, scratch, sums, outs):
                             x, y = _times(x, y, load_long(cosines, k * step), sine)
                         sine = multiply(t, load_long(sines, j * step))
                         before, before_2 = _times(before, before_2, load_long(cosines, j * step), sine)
-                whole, late = (g * n + r) * step, (g * n_background + u) * step
-                x, y = load_long(a_total, whole), load_long(b_total, whole)
-                v, w = load_long(c_total, late), load_long(d_total, late)
-                cosine, sine = _times(x, y, v, w)
                 for j in range(p):
                     for k in range(j + 1, p):
                         both = multiply(load_long(sines, j * step), load_long(sines, k * step))
                         both = multiply(both, load_long(sums, (j * p + k) * step))
-                        by_cosine, by_sine = multiply(both, cosine), multiply(both, sine)
-                        place, mirrored = first * p + (j * p + k) * step, first * p + (k * p + j) * step
-                        store(of_cosine, place, add(load_long(of_cosine, place), by_cosine))
-                        store(of_cosine, mirrored, add(load_long(of_cosine, mirrored), by_cosine))
-                        store(of_sine, place, add(load_long(of_sine, place), by_sine))
-                        store(of_sine, mirrored, add(load_long(of_sine, mirrored), by_sine))
+                        for place in (first * p + (j * p + k) * step, first * p + (k * p + j) * step):
+                            store(of_cosine, place, multiply_add(both, of_mean, load_long(of_cosine, place)))
+                            store(of_sine, place, multiply_add(both, of_mean_2, load_long(of_sine, place)))

@@ -7,8 +7,18 @@ and half differences of one group take 2.5 KiB for 20 players and stay in the L1
 
 from __future__ import annotations
 
-from phimap.ops.compiled.jit import compiled
+from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import add, lanes_of_long, load_long, multiply, multiply_add, spread, store, subtract
+
+
+@inlined
+def _mixture(a, c, first, other, p, step, middle, half):
+    """Write the means and half differences of p factors, which start at `first` in a and at `other` in c."""
+    by_half = spread(load_long(a, first), 0.5)
+    for j in range(p):
+        x, y = load_long(a, first + j * step), load_long(c, other + j * step)
+        store(middle, j * step, multiply(by_half, add(x, y)))
+        store(half, j * step, multiply(by_half, subtract(x, y)))
 
 
 @compiled
@@ -23,14 +33,10 @@ def shapley(rows, background, nodes, weights, scratch, out):
         for r in range(n):
             first = (g * n + r) * p * step
             for u in range(n_background):
-                other = (g * n_background + u) * p * step
+                _mixture(a, c, first, (g * n_background + u) * p * step, p, step, middle, half)
+                sums[:] = 0.0
                 zero = spread(load_long(a, first), 0.0)
-                one, by_half = spread(zero, 1.0), spread(zero, 0.5)
-                for j in range(p):
-                    x, y = load_long(a, first + j * step), load_long(c, other + j * step)
-                    store(middle, j * step, multiply(by_half, add(x, y)))
-                    store(half, j * step, multiply(by_half, subtract(x, y)))
-                    store(sums, j * step, zero)
+                one = spread(zero, 1.0)
                 for q in range(nodes.size):
                     t = spread(zero, nodes[q])
                     up, down = one, one
@@ -66,13 +72,9 @@ def pairs(rows, background, nodes, weights, scratch, sums, out):
         for r in range(n):
             first = (g * n + r) * p * step
             for u in range(n_background):
-                other = (g * n_background + u) * p * step
+                _mixture(a, c, first, (g * n_background + u) * p * step, p, step, middle, half)
                 zero = spread(load_long(a, first), 0.0)
-                one, by_half = spread(zero, 1.0), spread(zero, 0.5)
-                for j in range(p):
-                    x, y = load_long(a, first + j * step), load_long(c, other + j * step)
-                    store(middle, j * step, multiply(by_half, add(x, y)))
-                    store(half, j * step, multiply(by_half, subtract(x, y)))
+                one = spread(zero, 1.0)
                 sums[:] = 0.0
                 for q in range(nodes.size):
                     t = spread(zero, nodes[q])

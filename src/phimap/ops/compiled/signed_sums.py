@@ -12,15 +12,15 @@ from phimap.ops.base import TERNARY_PLACES
 from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import add, broadcast, lanes_of, lanes_of_long, load_long, store, subtract, transpose
 
-# Number of inputs whose signed sums one table holds, and number of these sums.
+# Number of inputs whose signed sums are in one table, and number of these sums.
 CODED = len(TERNARY_PLACES)
 N_CODES = 3**CODED
-# Number of tables in use at a time: 83 KB with vectors of 64 bytes, a part of the L2 cache.
+# Number of tables in use at a time. They take 83 KB with vectors of 64 bytes, a part of the L2 cache.
 _TABLES = 16
 # Number of rows transposed at a time, so that an addition acts on whole vectors. With 16 rows, two registers of eight
 # floats, the columns of some hundred inputs stay in the L1 and L2 caches, and two independent additions overlap.
 _GROUP = 16
-# Number of results collected before they are written to their rows, so that whole cache lines are written.
+# Number of results that are collected before they are written to their rows, so that whole cache lines are written.
 _RESULTS = 32
 
 

@@ -86,7 +86,7 @@ def limit(dtype: Any) -> float:
 
 
 def _both(_, vector):
-    """Return the operation that maps x to cos x, sin x and the bits of the magnitude of x."""
+    """Return the operation that maps x to cos x, sin x and ``|x|``, the last as an integer with the same bits."""
     dtype = np.dtype(vector.dtype.name)
     nmant = np.finfo(dtype).nmant
     bits = Vector(types.Integer.from_bitwidth(vector.dtype.bitwidth, signed=True), vector.n_bytes)
@@ -170,7 +170,7 @@ def _fill(projected, shift, scale, out, first, half, peak):
         for j in range(0, k - lanes + 1, lanes):
             peaks = _write_at(row, shift, scale, target, half, j, peaks)
         if k % lanes:
-            # The last vector overlaps the one before, and writes the same values there.
+            # The last vector overlaps the previous vector, and writes the same values there.
             peaks = _write_at(row, shift, scale, target, half, k - lanes, peaks)
     store(peak, 0, peaks)
 
@@ -198,7 +198,7 @@ def _write(
 ) -> float:
     """Implement `cos_sin` (`shift` is None) and `cos_shift` (`half` is None: no sines)."""
     n, k = projected.shape
-    # Compiled code does not check bounds: an index too large would overwrite other memory.
+    # Compiled code does not check bounds, so an index that is too large would overwrite other memory.
     last = first + (half or 0) + k
     if last > out.shape[1]:
         raise IndexError(f"columns up to {last} do not fit an output of {out.shape[1]} columns.")

@@ -29,7 +29,7 @@ def _register_bytes() -> int:
 BYTES = _register_bytes()
 #: Size of a long vector in bytes: one register or two. Two hide the latency of long chains of operations.
 LONG_BYTES = 64
-# Lets the compiler fuse a product and a sum into one instruction, without rounding the product.
+# This flag lets the compiler fuse a product and a sum into one instruction, without rounding the product.
 CONTRACT = ("contract",)
 
 
@@ -59,7 +59,8 @@ def place_of(context: Any, builder: Any, array_type: Any, array: Any, index: Any
 def _lanes_of(n_bytes: int) -> Any:
     def lanes_of(_, array):
         lanes = Vector(array.dtype, n_bytes).lanes
-        # A compile-time constant: computing it from the array's item size would need a division at run time.
+        # This is a compile-time constant. If it were computed from the array's item size, a division would run every
+        # time.
         return types.intp(array), lambda context, *_: context.get_constant(types.intp, lanes)
 
     return intrinsic(lanes_of)
@@ -207,7 +208,7 @@ def _transpose(_, source, i, step, before, target, j, target_step, after):
 
         rows = [builder.load(place, align=1) for place in places(signature.args[0], source_array, first, distance)]
         rows = [builder.fmul(row, early) for row in rows]
-        # A transpose exchanges row and lane numbers; each pass exchanges one bit of them.
+        # A transpose exchanges row and lane numbers. Each pass exchanges one bit of them.
         for bit in (1, 2, 4, 8):
             if bit >= vector.lanes:
                 break

@@ -49,7 +49,7 @@ def activate(
         rectify(ops, projected, RECTIFIED[activation], scale, out, first)
         return
     function = ops.activations[activation] if isinstance(activation, str) else activation
-    # No warning here: the caller tests the features for overflow and reports it.
+    # Overflow causes no warning here, because the caller tests the features for overflow and reports it.
     with np.errstate(over="ignore", invalid="ignore"):
         values = function(projected)
         if getattr(values, "shape", None) != projected.shape:

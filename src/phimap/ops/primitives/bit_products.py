@@ -10,7 +10,7 @@ from phimap.ops.base import Ops
 from phimap.ops.primitive import host_primitive
 from phimap.ops.primitives.bit_planes import unpack
 
-#: Maximum number of rows of the first factor that one call multiplies.
+#: Maximum number of rows of the first factor in one call.
 PRODUCT_ROWS = 96
 
 

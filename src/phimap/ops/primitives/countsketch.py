@@ -27,7 +27,7 @@ def _(ops: Ops, X: Array, buckets: Array, signs: Array, width: int, out: Array, 
     inside = buckets.shape == signs.shape and buckets.shape[0] == X.shape[1]
     columns = out[:, first : first + width]
     if inside and ops.is_sparse(X):
-        # The CSR loop checks the buckets it uses: there may be a million buckets and few entries.
+        # The CSR loop checks only the buckets that it uses, because there may be a million buckets and few entries.
         inside = countsketch_csr(X.data, X.indices, X.indptr, buckets, signs, columns)
     elif inside:
         inside = buckets.min() >= 0 and buckets.max() < width

@@ -25,7 +25,7 @@ def folded_layers(ops: Ops, angle: Array, fold: float, depth: int, is_tangent: b
     for layer in range(depth):
         if layer:
             angle = _next_angle(ops, angle, fold)
-        # Computed from the supplement of the angle, kappa1 is exactly 0 at pi.
+        # kappa1 is computed from the supplement of the angle, so it is exactly 0 at pi.
         supplement = math.pi - angle
         kappa1 = (ops.activations["sin"](supplement) - supplement * ops.activations["cos"](supplement)).clip(min=0)
         dual = linear * ops.activations["cos"](angle) + (2.0 * fold / math.pi) * kappa1

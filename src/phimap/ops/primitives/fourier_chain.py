@@ -14,7 +14,7 @@ def signed_transforms(ops: Ops, X: Array, signs: Array) -> Array:
 
     `signs` is int8 (J, L). Transform j is that of ``X * signs[j, :d]``, padded with zeros to length L.
     """
-    # No warning here: the caller tests the features for overflow and reports it.
+    # Overflow causes no warning here, because the caller tests the features for overflow and reports it.
     with np.errstate(over="ignore", invalid="ignore"):
         return ops.rfft(ops.pad_signed(X, signs))
 

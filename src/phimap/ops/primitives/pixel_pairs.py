@@ -102,7 +102,7 @@ def _box(planes: Array, filter_size: int) -> Array:
         sums = 1.0 * planes
         for shift in range(1, min(filter_size // 2, size - 1) + 1):
             ahead, behind = _part(axis, slice(shift, size)), _part(axis, slice(size - shift))
-            # `sums[behind] += ...` would write the slice twice, by += and by item assignment; a view is written once.
+            # `sums[behind] += ...` would write the slice twice: by += and by item assignment. A view is written once.
             target = sums[behind]
             target += planes[ahead]
             target = sums[ahead]

@@ -17,8 +17,8 @@ def row_keys(ops: Ops, X: Array) -> np.ndarray:
     Equal rows have equal hashes, regardless of dtype, storage format and backend.
     """
     values = np.ascontiguousarray(ops.dense(X), dtype=np.float64)
-    hashes = _mixed(_mixed(values.view(np.uint64)) + np.arange(values.shape[1], dtype=np.uint64))
-    return _mixed((hashes * (values != 0)).sum(axis=1, dtype=np.uint64))
+    hashes = mixed(mixed(values.view(np.uint64)) + np.arange(values.shape[1], dtype=np.uint64))
+    return mixed((hashes * (values != 0)).sum(axis=1, dtype=np.uint64))
 
 
 @host_primitive
@@ -33,7 +33,7 @@ def pack_rounded(
     rows at a time.
     """
     last = 2 ** planes.shape[0] - 1
-    chance = (_mixed(keys[:, None] ^ dither) >> np.uint64(11)).astype(np.int64) * 2.0**-53
+    chance = (mixed(keys[:, None] ^ dither) >> np.uint64(11)).astype(np.int64) * 2.0**-53
     _write_planes(_codes(Z, peak, last, chance), planes)
 
 
@@ -105,7 +105,7 @@ def _pack_parts(write: Callable[[slice, np.ndarray], None], Z: Array, planes: np
         pack_codes(few, planes[:, part])
 
 
-def _mixed(state: np.ndarray) -> np.ndarray:
+def mixed(state: np.ndarray) -> np.ndarray:
     """SplitMix64's output function (Steele, Lea and Flood 2014, Figure 13)."""
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

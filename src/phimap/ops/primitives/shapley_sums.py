@@ -1,4 +1,4 @@
-"""Sums of Shapley values over background rows, for functions that are sums of products over players.
+"""Sums of Shapley values over background rows, for functions that are sums of products over the players.
 
 A term is ``prod_j v_j``, where factor j depends on player j alone. In a coalition, a player has the factor ``a_j`` of
 the explained row; outside, the factor ``c_j`` of a background row. With ``m_j = (a_j + c_j) / 2``,
@@ -178,7 +178,13 @@ def _(ops: Ops, rows: HalfAngles, background: HalfAngles, rule: Rule) -> tuple[A
     _check(rows[0], background[0])
     rows, background = _contiguous(*rows), _contiguous(*background)
     outs = np.zeros(rows[0].shape, rows[0].dtype), np.zeros(rows[0].shape, rows[0].dtype)
-    shapley(rows, background, *_host_rule(rule, even=True), _scratch(rows[0], 7), outs)
+    nodes, weights = _host_rule(rule)
+    # The loop computes the nodes 0 and 1 separately, and two of the other nodes at a time.
+    ends = np.array([weights[nodes == end].sum() for end in (0.0, 1.0)])
+    within = (nodes > 0.0) & (nodes < 1.0)
+    fill = np.zeros(within.sum() % 2)
+    nodes, weights = np.append(nodes[within], fill), np.append(weights[within], fill)
+    shapley(rows, background, ends, nodes, weights, _scratch(rows[0], 7), outs)
     return outs
 
 
@@ -196,7 +202,7 @@ def _(ops: Ops, rows: HalfAngles, background: HalfAngles, rule: Rule) -> tuple[A
 
 
 def lanes(dtype: Any) -> int:
-    """Number of terms in a group, for factors of this dtype: 64 bytes of them, as the compiled loops require."""
+    """Number of terms in a group for factors of this dtype. The terms take 64 bytes, as the compiled loops require."""
     return 64 // np.dtype(dtype).itemsize
 
 
@@ -214,11 +220,9 @@ def _contiguous(*arrays: Array) -> tuple[Array, ...]:
     return tuple(np.ascontiguousarray(array) for array in arrays)
 
 
-def _host_rule(rule: Rule, *, even: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """The rule in float64; with `even`, an odd number of nodes gets a further node of weight 0."""
+def _host_rule(rule: Rule) -> tuple[np.ndarray, np.ndarray]:
     nodes, weights = (np.asarray(part, dtype=np.float64) for part in rule)
-    extra = len(nodes) % 2 if even else 0
-    return np.append(nodes, np.zeros(extra)), np.append(weights, np.zeros(extra))
+    return nodes, weights
 
 
 def _scratch(rows: Array, n_parts: int) -> np.ndarray:

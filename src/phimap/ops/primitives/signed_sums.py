@@ -37,7 +37,7 @@ def _(ops: Ops, X: Array, indices: Array, bounds: Array) -> Array:
 
 @signed_sums.override("torch")
 def _(ops: Ops, X: Array, indices: Array, bounds: Array) -> Array:
-    # The generic body's dense product would mostly multiply zeros.
+    # The dense product of the generic body would mostly multiply zeros.
     import torch
 
     pieces = torch.arange(bounds.shape[0] - 1, device=X.device).repeat_interleave(bounds[1:] - bounds[:-1])

@@ -27,6 +27,6 @@ def _(ops: Ops, X: Array, columns: Array, entries: Array) -> Array:
     if columns.shape != entries.shape or columns.min() < 0 or columns.max() >= X.shape[1]:
         raise ValueError("`columns` must hold columns of `X`, one for each entry. Fit the map again.")
     out = ops.empty((X.shape[0], columns.shape[1]))
-    # A block of directions is a non-contiguous slice, for which the compiled loop would be slower.
+    # A block of directions is a non-contiguous slice, with which the compiled loop would be slower.
     sparse_product.sparse_product(X, ops.contiguous(columns), ops.contiguous(entries), out)
     return out

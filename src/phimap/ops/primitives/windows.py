@@ -39,7 +39,7 @@ def windows(
         turned = source[:, exact:] * signs[shift]
         for block in range(0, n_rest, max(folded, 1)):
             piece = turned[:, block : block + folded]
-            # `rest[...] += piece` would write the slice twice, by += and by item assignment; a view is written once.
+            # `rest[...] += piece` would write the slice twice: by += and by item assignment. A view is written once.
             target = rest[:, : piece.shape[1]]
             target += piece
     return out

@@ -1,0 +1,1 @@
+"""Benchmarks for asv: ``cd benchmarks/asv; asv run``."""

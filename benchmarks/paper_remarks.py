@@ -1,0 +1,392 @@
+"""Remarks on the page of the papers: where our results agree with the published ones, and what was not run.
+
+The sentences are computed from the findings of a run, so that they hold for the figures shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from phimap.bench import approximation, cntk
+from phimap.bench.ntk import low_shot, regression
+
+Findings = Sequence[Mapping[str, str]]
+
+_NUMBER = r"-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?"
+ZANDIEH, HAN, LIU, ALI = "Zandieh et al. (2021)", "Han et al. (2021)", "Liu et al. (2021)", "Ali et al. (2022)"
+
+
+def numbers(text: str) -> list[float]:
+    """Return the numbers of a cell in their order."""
+    return [float(one.replace(",", "")) for one in re.findall(_NUMBER, text)]
+
+
+def named(text: str) -> dict[str, float]:
+    """Return the numbers of a cell like ``trf 83.5; rff 82.7`` by name."""
+    parts = [one.rpartition(" ") for one in text.split("; ")]
+    return {name: float(value) for name, _, value in parts}
+
+
+def listed(words: Iterable[str]) -> str:
+    """Join words by commas and a final "and"."""
+    words = list(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
+
+
+def published(findings: Findings) -> list[Mapping[str, str]]:
+    """Return the findings that stand beside a published result."""
+    return [one for one in findings if one["published"] != "-"]
+
+
+def _last(place: str) -> str:
+    return place.rpartition(", ")[2]
+
+
+def _orders(findings: Findings, names: Callable[[str], str], descending: bool) -> str:
+    """State the order of the methods by the first number, ours and the published one."""
+    both = published(findings)
+
+    def order(key: str) -> str:
+        chosen = sorted(both, key=lambda one: numbers(one[key])[0], reverse=descending)
+        return ", ".join(f"{names(one['place'])} {numbers(one[key])[0]:g}" for one in chosen)
+
+    ours, theirs = order("ours"), order("published")
+    if len(both) == 1:
+        return f"Here: {ours}; published: {theirs}."
+    return f"From best to worst, here: {ours}; published: {theirs}."
+
+
+def _missed(findings: Findings) -> str:
+    draws = [pair for one in findings for pair in re.findall(r"\((\d+) of (\d+)\)", one["ours"])]
+    missed, total = (sum(int(pair[side]) for pair in draws) for side in (0, 1))
+    return f"{missed} of {total:,} draws with the promised number of features miss epsilon."
+
+
+def _bounds(findings: Findings) -> str:
+    taylor = [one for one in findings if "Taylor" in one["quantity"]]
+    words = _missed(findings)
+    if taylor:
+        largest = max(number for one in taylor for number in numbers(one["ours"]))
+        words += f" The errors of the polynomials are at most {largest:.2f} of the bound."
+    return words
+
+
+def _levels(findings: Findings) -> str:
+    left = [one for one in findings if "left" in one["place"]]
+    levels = {_last(one["place"]): numbers(one["ours"])[0] for one in left}
+    near = [depth for depth, level in levels.items() if abs(level - 0.3) <= 0.03]
+    far = [f"{level:.2f} at {depth}" for depth, level in levels.items() if depth not in near]
+    return f"The level of 0.3 holds at {listed(near)}" + (
+        f", and not for shallow networks: {listed(far)}." if far else "."
+    )
+
+
+def _mnist(findings: Findings) -> str:
+    found = {_last(one["place"]): numbers(one["ours"])[0] for one in published(findings)}
+    order = sorted(found, key=lambda name: -found[name])
+    words = f"From best to worst, here: {', '.join(f'{name} {found[name]:.2f}' for name in order)}. "
+    same = order == ["NTKRF", "NTKSketch", "GradRF"]
+    return words + ("This is the published order." if same else "Published: NTKRF, NTKSketch, GradRF.")
+
+
+def _cntk(findings: Findings) -> str:
+    widest = {
+        name: max(
+            (one for one in published(findings) if name in one["place"]), key=lambda one: numbers(one["place"])[-1]
+        )
+        for name in ("CNTKSketch", "GradRF", "CNN")
+    }
+    words = []
+    for name in ("CNTKSketch", "CNN"):
+        ours, theirs = (
+            numbers(widest[name][key])[0] - numbers(widest["GradRF"][key])[0] for key in ("ours", "published")
+        )
+        words.append(f"{name} is {ours:+.2f} from GradRF here, and {theirs:+.2f} in the paper.")
+    n_rows = numbers(widest["GradRF"]["size"])[0]
+    more = numbers(widest["GradRF"]["published_size"])[0] / n_rows
+    return " ".join(words) + (f" The paper has {more:g} times as many training images." if more > 1 else "")
+
+
+def _regression(findings: Findings) -> str:
+    words = _orders(findings, _last, descending=False)
+    if any(numbers(one["published"])[0] > PROTEIN_VARIANCE for one in published(findings)):
+        words += (
+            f" The published errors exceed the variance of the target in the file, {PROTEIN_VARIANCE:g}: a constant "
+            "would err less, so that they are hardly in its unit."
+        )
+    return words
+
+
+#: Variance of the target of the protein set.
+PROTEIN_VARIANCE = 37.43
+
+
+def _greedy(findings: Findings) -> str:
+    pairs = {_last(one["place"]): numbers(one["ours"]) for one in findings}
+    below = [f"{labels} ({greedy:g}, {rand:g})" for labels, (greedy, rand) in pairs.items() if greedy <= rand]
+    if not below:
+        return f"The greedy design is above random rows at all {len(pairs)} numbers of labels, as published."
+    return f"The greedy design is above random rows, as published, but not at {listed(below)}."
+
+
+def _gibbs(findings: Findings) -> str:
+    found = {one["place"].partition(", ")[2]: named(one["ours"]) for one in findings}
+    below = [place for place, one in found.items() if one["gibbs"] < 0.98 * one["gaussian"]]
+    others = [f"{place} ({one['gibbs']:g}, {one['gaussian']:g})" for place, one in found.items() if place not in below]
+    words = f"Gibbs sampling lowers the condition number by more than 2 % in {len(below)} of {len(found)} rows"
+    return words + (f"; not for {listed(others)}." if others else ", as published.")
+
+
+def _kernel_errors(findings: Findings) -> str:
+    compared = ("gradient features", "explicit products", "sketched, mean over m_cs / m")
+    least, most = {}, {}
+    for one in findings:
+        found, depth = named(one["ours"]), _last(one["place"])
+        least.setdefault(min(compared, key=found.__getitem__), []).append(depth)
+        most.setdefault(max(compared, key=found.__getitem__), []).append(depth)
+    ends = (
+        "; ".join(f"{name.partition(',')[0]} at {listed(where)}" for name, where in one.items())
+        for one in (least, most)
+    )
+    return "Of the published methods, least error: {}; most: {}. Published: sketched least, gradient most.".format(
+        *ends
+    )
+
+
+def _uci(findings: Findings) -> str:
+    words = _orders(findings, _last, descending=True)
+    both = {_last(one["place"]): [numbers(one[key])[0] for key in ("ours", "published")] for one in published(findings)}
+    pair = "NTK random features", "random Fourier features"
+    if both.keys() >= set(pair):
+        (ntk, ntk_there), (fourier, fourier_there) = (both[name] for name in pair)
+        words += (
+            f" NTK random features are {abs(ntk - fourier):.2f} {'above' if ntk > fourier else 'below'} random Fourier "
+            f"features here, and {abs(ntk_there - fourier_there):.2f} "
+            f"{'above' if ntk_there > fourier_there else 'below'} in the paper."
+        )
+    return words
+
+
+def _winners(findings: Findings) -> str:
+    """State the rows in which none of our best methods of the survey is a published one."""
+    shared, other, unclear = [], [], []
+    for one in published(findings):
+        ours, theirs = (
+            set(text.partition(" (")[0].split(", ")) for text in (one["ours"].partition(";")[0], one["published"])
+        )
+        place = one["place"].partition(", ")[2]
+        if one["published"].startswith("no "):
+            unclear.append(f"{place} ({', '.join(sorted(ours))})")
+        elif ours & theirs:
+            shared.append(place)
+        else:
+            other.append(f"{place} ({', '.join(sorted(ours))} here)")
+    words = f"A published winner is among ours in {len(shared)} of {len(shared) + len(other)} rows"
+    words += f"; not for {'; '.join(other)}." if other else "."
+    if unclear:
+        words += f" Where the survey has no significant difference, there is one here: {'; '.join(unclear)}."
+    return words
+
+
+def _alike(findings: Findings) -> str:
+    gaps = [high - low for one in published(findings) for low, high in [numbers(re.sub(r"\(.*?\)", "", one["ours"]))]]
+    return f"On the Gaussian kernel the best method is {listed(f'{gap:.1f}' for gap in gaps)} points above the least."
+
+
+def _descent(findings: Findings) -> str:
+    low_at_peak = []
+    for one in findings:
+        if "median test error" in one["quantity"]:
+            few, peak, many = numbers(one["ours"])
+            if peak <= max(few, many):
+                low_at_peak.append(_last(one["place"]))
+    shape = "The test error peaks at one feature a row"
+    shape += (
+        f", but not on {listed(low_at_peak)}." if low_at_peak else " on every task, also on the two published ones."
+    )
+    ratios = [number for one in findings if "predicted" in one["quantity"] for number in numbers(one["ours"])]
+    return f"{shape} Predictions are {min(ratios):.3f} to {max(ratios):.3f} of the measured means." if ratios else shape
+
+
+def _formulas(findings: Findings) -> str:
+    unbiased = [one for one in published(findings) if one["published"].startswith("1")]
+    ratios = [number for one in unbiased for number in numbers(one["ours"].partition(";")[0])]
+    return f"Simulated variances are {min(ratios):.2f} to {max(ratios):.2f} of the formulas. {_missed(findings)}"
+
+
+def _spectra(findings: Findings) -> str:
+    found = {_last(one["place"]): numbers(one["ours"]) for one in findings}
+    gaps, overlaps = zip(*found.values(), strict=True)
+    return (
+        f"The matrices differ by {min(gaps):.1%} to {max(gaps):.1%} of their norm, the overlaps are at least "
+        f"{min(overlaps):.4f}. Gaussian draws differ from the equivalent by {found['relu-gaussian-draws'][0]:.1%} and "
+        f"Student draws by {found['relu-student-draws'][0]:.1%}: the law makes little difference, as published."
+    )
+
+
+def _path(findings: Findings) -> str:
+    words, gaps = [], {}
+    for one in findings:
+        _, fourier, least, most = numbers(one["ours"])
+        words.append(f"{one['place'].partition(',')[0]} {least / fourier - 1:+.0%} to {most / fourier - 1:+.0%}")
+        gaps.setdefault(_last(one["place"]), []).append(abs(least + most - 2 * fourier) / fourier)
+    shapes = (f"{'falls' if gap[-1] < gap[0] else 'grows'} with m on {name}" for name, gap in gaps.items())
+    return (
+        f"Least errors of ternary features over those of Fourier features: {', '.join(words)}. The gap "
+        f"{listed(shapes)}. The publication claims that it falls on both, and that it is virtually none in Figure 3."
+    )
+
+
+def _footprint(findings: Findings) -> str:
+    words = []
+    for which, name, claim in (
+        ("bytes", "Of given bytes", "ternary best, on Cov-Type and Census"),
+        ("SVM", "With given numbers of features", "ternary best"),
+    ):
+        rows = [one for one in findings if which in one["quantity"]]
+        above = []
+        for one in rows:
+            found = named(one["ours"])
+            first = max(found, key=found.__getitem__)
+            if first != "trf":
+                above.append(f"{one['place'].partition(', ')[2]} ({first} {found[first]:g}, trf {found['trf']:g})")
+        if rows:
+            kept = f"{name}, ternary features are best in {len(rows) - len(above)} of {len(rows)} rows"
+            words.append(kept + (f", and not on {'; '.join(above)}" if above else "") + f". Published: {claim}.")
+    return " ".join(words)
+
+
+#: Functions of a run's findings for a paper that say where they agree with the paper, by experiment and paper.
+AGREEMENT: Mapping[tuple[str, str], Callable[[Findings], str]] = {
+    ("theory", ZANDIEH): _bounds,
+    ("ntk-function", ZANDIEH): _levels,
+    ("ntk-mnist", ZANDIEH): _mnist,
+    ("cntk-cifar10", ZANDIEH): _cntk,
+    ("ntk-uci-regression", ZANDIEH): _regression,
+    ("theory", HAN): _bounds,
+    ("active-learning", HAN): _greedy,
+    ("ntk-spectral", HAN): _gibbs,
+    ("ntk-error", HAN): _kernel_errors,
+    ("ntk-uci-classification", HAN): _uci,
+    ("ntk-uci-regression", HAN): _regression,
+    ("approximation", LIU): _winners,
+    ("classification", LIU): _alike,
+    ("double-descent", LIU): _descent,
+    ("theory", LIU): _formulas,
+    ("spectra", ALI): _spectra,
+    ("footprint-path", ALI): _path,
+    ("footprint", ALI): _footprint,
+}
+
+
+def agreement(experiment: str, paper: str, findings: Findings) -> str:
+    """Return the sentences beside a table, or "" if the table holds no published result."""
+    return AGREEMENT[experiment, paper](findings) if published(findings) else ""
+
+
+def _no_file(command: str) -> str:
+    return f"the set is in no file at hand; `phimap bench {command}`"
+
+
+def _regressions(paper: str, sets: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    [(m, by_set)] = [(m, by_set) for (name, m), by_set in regression.PUBLISHED.items() if name == paper]
+    for name in sets:
+        cells = "; ".join(f"{regression._NAMES[method]} {mse:,g}" for method, (mse, _) in by_set[name].items())
+        why = _no_file(f"ntk-uci-regression --sets {name} --rows 500000 --features {m} --data DIR")
+        yield f"Table 2, {name}, mean squared errors", cells, why
+
+
+def not_run(paper: str) -> Iterator[tuple[str, str, str]]:
+    """Yield what a paper measures and this page does not: place, published result, and why with the command for it."""
+    if paper == ZANDIEH:
+        yield "Figure 2a, exact NTK", "a plot", "memory: the kernel matrix of 60,000 rows takes 29 GB"
+        widths = {"sketch": (8192, 16384), "gradient": (17040, 42816), "exact": (0,)}
+        for method, chosen in widths.items():
+            cells = [
+                f"{accuracy:.2f}" + (f" at {m:,}" if m else "")
+                for name, m, accuracy, _ in cntk.PUBLISHED
+                if name == method and m in chosen
+            ]
+            command = "cntk-cifar10 --rows 50000 --features 4096,8192,16384 --data DIR"
+            if method == "exact":
+                command = "cntk-cifar10 --methods exact --rows 500 --data DIR"
+            why = f"hours of a processor; `phimap bench {command}`"
+            yield f"Table 1, {cntk._NAMES[method]}, accuracy (%)", "; ".join(cells), why
+        yield from _regressions(paper, ("MillionSongs", "WorkLoads", "CT"))
+        yield (
+            "Table 2, Protein, 39,617 rows and m = 8,192",
+            "in the table above",
+            "hours of a processor; `phimap bench ntk-uci-regression --sets protein --rows 50000 --data DIR`",
+        )
+    elif paper == HAN:
+        yield (
+            "Figure 2, m above 4,096",
+            "a plot",
+            "memory; `phimap bench ntk-error --rows 10000 --features 40960,163840 --data DIR`",
+        )
+        yield from _regressions(paper, ("MillionSongs", "WorkLoads", "SuperConduct"))
+        yield (
+            "Table 2, Protein, 39,617 rows and m = 10,000",
+            "in the table above",
+            (
+                "hours of a processor; "
+                "`phimap bench ntk-uci-regression --sets protein --rows 50000 --features 10000 --data DIR`"
+            ),
+        )
+        yield (
+            "Table 1, sets of 300 to 5,000 rows",
+            "in the table above",
+            "hours of a processor; `phimap bench ntk-uci-classification --rows 5000 --data DIR`",
+        )
+        yield (
+            "Figure 3, m = 10,000",
+            "a plot",
+            "half an hour; `phimap bench active-learning --features 10000 --data DIR`; networks are not trained",
+        )
+        cells = [
+            f"{name} {low_shot.PUBLISHED['published-gibbs'][place]:.2f}"
+            for place, name in enumerate(low_shot.PUBLISHED_SETS)
+        ]
+        yield (
+            "Table 3 and Figure 4, NTK random features with Gibbs sampling, accuracy (%)",
+            "; ".join(cells),
+            "embeddings by a pretrained network are not at hand; `phimap bench ntk-low-shot --repeats 50 --data DIR`",
+        )
+    elif paper == LIU:
+        for name, small, large in (("cod-RNA", "ssf", "-"), ("covtype", "orthogonal", "-")):
+            yield f"Table 7, {name}", f"{small}; {large}", "the set is in no file at hand"
+        rows = ", ".join(f"{name} {n:,}" for name, n in approximation.PUBLISHED_ROWS.items())
+        yield (
+            "Section 6.2, accuracy on all rows of each set",
+            "most methods alike",
+            f"hours of a processor (training rows: {rows}); `phimap bench classification --rows 200000 --data DIR`",
+        )
+        yield (
+            "Figure 4(a), MNIST, accuracy and time",
+            "most methods alike (a plot)",
+            (
+                "hours of a processor; "
+                "`phimap bench classification --sets MNIST --features 2000,20000 --rows 60000 --data DIR`"
+            ),
+        )
+        yield "LS-RFF in Section 6.2", "no numbers", "it depends on the data: `phimap bench data-dependent`"
+        yield "Figure 4(b), CIFAR-10", "a plot", "embeddings by a pretrained network are not at hand"
+        yield "Appendix, MNIST-8M, arc-cosine and polynomial kernels", "in an appendix", "the appendix is not at hand"
+    else:
+        yield "Figures 1 and 12, Cov-Type", "plots", _no_file("footprint --sets Cov-Type --rows 500000 --data DIR")
+        yield (
+            "Figure 4, Census, squared error",
+            "a plot",
+            _no_file("footprint --sets Census --rows 16000 --data DIR") + " (measures classes)",
+        )
+        yield "Figure 14, Fashion-MNIST", "a plot", _no_file("footprint --sets Fashion-MNIST --rows 1024 --data DIR")
+        yield "Figures 13 and 15, embeddings", "plots", "embeddings by trained networks are not at hand"
+        yield (
+            "Figures 10 and 11, more features, kernel machines by libsvm",
+            "plots",
+            (
+                "our machines are linear; `phimap bench footprint --sets a8a,ijcnn1 --methods trf,rff,orf,ssf "
+                "--rows 100000 --data DIR`"
+            ),
+        )

@@ -1,0 +1,82 @@
+"""The column of ``--groups`` or ``--time``. Its cells determine which rows are held out together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap.io import BadRows, DataError, open_frame
+from phimap.learn.rows.units import units_of
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """The group, or the moment in time, of every row of a file.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_rows,)
+        Cells of the column: numbers if all cells are numbers, else texts; a missing cell is "".
+    where : str
+        The file and the column, for messages.
+    in_time : bool
+        Whether the values are moments.
+    held_out : ndarray of bool, shape (n_rows,)
+        Whether a row is held out for the score. The rows of a group are held out together; in time, the last rows are
+        held out.
+    """
+
+    values: np.ndarray
+    where: str
+    in_time: bool
+    held_out: np.ndarray
+
+    @classmethod
+    def read(
+        cls, path: str, data: str, groups: str | None, time: str | None, holdout: float = 0.0, seed: int = 0
+    ) -> RowGroups | None:
+        """Read the column from the file at `path`, called `data` in messages; None if neither column is given."""
+        if groups is not None and time is not None:
+            raise ValueError("--groups and --time cannot be used together, got both. Leave one out.")
+        name = groups if time is None else time
+        if name is None:
+            return None
+        values = _numbers_or_texts(_cells(path, name))
+        where = f"{data}: column {name!r}"
+        n_held_out, held_out = round(holdout * len(values)), np.zeros(len(values), bool)
+        if n_held_out:
+            units = units_of(values, len(values), seed, last=time is not None)
+            assert units is not None
+            held_out[units.held_out(n_held_out)[0]] = True
+        return cls(values, where, time is not None, held_out)
+
+    def of_rows(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the values (r,) of the rows with these numbers in the file, from 1."""
+        found = self.values[numbers - 1]
+        missing = np.isnan(found) if found.dtype.kind == "f" else found == ""
+        if missing.any():
+            raise DataError(
+                f"{self.where} has no value in data row {int(numbers[missing.argmax()])}. Fill it in, or leave the row "
+                "out."
+            )
+        return found
+
+
+def _cells(path: str, name: str) -> np.ndarray:
+    """Return the cells of a column as texts, in the order of the rows of the file; missing cells are ""."""
+    frame = open_frame(path, columns=[name], types={name: "text"}, bad_rows=BadRows("skip", "keep", "keep"))
+    parts, last = [], 0
+    for columns, _, numbers in frame.numbered_batches():
+        cells = np.full(int(numbers[-1]) - last, "", dtype=object)
+        cells[numbers - last - 1] = ["" if cell is None else str(cell) for cell in columns.column(0).to_pylist()]
+        parts.append(cells)
+        last = int(numbers[-1])
+    return np.concatenate([np.empty(0, object), *parts]).astype(str)
+
+
+def _numbers_or_texts(cells: np.ndarray) -> np.ndarray:
+    try:
+        return np.where(cells == "", "nan", cells).astype(np.float64)
+    except ValueError:
+        return cells

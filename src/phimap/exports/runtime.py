@@ -1,0 +1,265 @@
+"""The source of ``predict.py``: what is written around the operations of a model."""
+
+from __future__ import annotations
+
+import json
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+
+from phimap._files import one_line
+from phimap._missing import MISSING_AMONG_NUMBERS, MISSING_MARKS
+from phimap.exports.frames import used_columns
+from phimap.exports.graph import ExportError, Graph
+from phimap.exports.numpy_source import GraphSource
+from phimap.learn.fitted import Fitted
+from phimap.tables.dates import DateEncoding
+from phimap.tables.levels import LevelEncoding
+
+# Most lines of the file, so that a person can read it.
+_MOST_LINES = 300
+# Width of the lines that list the texts of missing cells.
+_WIDTH = 110
+
+_HEAD = '''"""Predictions of a {learner} of phimap {version}, with NumPy alone. The numbers are in model.safetensors.
+
+In a program:  model = predict.load(folder); model.predict(X){proba}
+As a program:  python predict.py FOLDER ROWS.csv [PREDICTIONS.csv]
+"""
+
+import csv
+import json
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+BATCH = 1024  # rows that are computed at once
+{missing}{helpers}
+
+def outputs({argument}, w):
+    """Outputs for {what}; w holds the constants by name."""
+{body}
+    return {results}
+
+
+class Model:
+    """The model. X is {given}."""
+
+    def __init__(self, w, facts):
+        self.w, self.facts = w, facts
+
+    def predict(self, X):
+        """Return {predictions}."""
+        found = self.run(X, "{first}")
+        {decode}
+{predict_proba}
+    def run(self, X, name):
+        """Return one of the outputs for all rows."""
+        rows = self.rows(X)
+        starts = range(0, len(rows{column}), BATCH)
+        parts = [outputs({part}, self.w)[name] for start in starts]
+        return np.concatenate(parts) if parts else outputs(rows, self.w)[name]
+
+    def rows(self, X):
+        """Check X and return it as {checked}."""
+{rows}{parse}
+
+def load(folder):
+    """Read the model of a folder: the arrays of model.safetensors, and the facts in its header."""
+    data = (Path(folder) / "model.safetensors").read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    facts = json.loads(header.pop("__metadata__")["phimap"])
+    kinds = {{"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "BOOL": "?"}}
+    w = {{}}
+    for name, entry in header.items():
+        start, stop = (8 + size + offset for offset in entry["data_offsets"])
+        array = np.frombuffer(data[start:stop], kinds[entry["dtype"]]).reshape(entry["shape"])
+        w[name] = array.astype(np.float32) if entry["dtype"] == "F16" else array
+    for name, levels in facts["levels"].items():
+        w[name] = {{level: place for place, level in enumerate(levels)}}
+    return Model(w, facts)
+
+
+def read_csv(path, names):
+    """Return the columns of a CSV file by name; without a line of names, the columns have the names in order."""
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        lines = [line for line in csv.reader(file) if line]
+    if lines and set(names) <= set(lines[0]):
+        names, lines = lines[0], lines[1:]
+    return dict(zip(names, zip(*lines))) if lines else {{name: () for name in names}}
+
+
+def main(folder, rows, target=None):
+    """Predict the rows of a CSV file, and write one prediction a line."""
+    model = load(folder)
+    columns = read_csv(rows, model.facts["columns"])
+    found = model.predict({from_csv})
+    file = open(target, "w", newline="", encoding="utf-8") if target else sys.stdout
+    csv.writer(file).writerows(np.atleast_1d(row).tolist() for row in found)
+    file.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+'''
+_PROBA = '''
+    def predict_proba(self, X):
+        """Return the probabilities (n, n_classes) of the classes, which model.facts["labels"] lists."""
+        return self.run(X, "probabilities")
+'''
+_NUMBER_ROWS = """        X = np.asarray(X, dtype=np.float32)
+        if X.ndim != 2 or X.shape[1] != {width}:
+            raise ValueError(f"X must be of shape (n, {width}), got {{X.shape}}.")
+        if not np.isfinite(X).all():
+            raise ValueError("X must be finite, got NaN or infinity. Fill missing values in.")
+        return X
+"""
+_COLUMN_ROWS = """        missing = [column["name"] for column in self.facts["encoded"] if column["name"] not in X]
+        if missing:
+            raise ValueError(f"X must have the columns seen in fit, got none called {missing[0]!r}.")
+        return [PARSERS[column["kind"]](np.asarray(X[column["name"]]), column) for column in self.facts["encoded"]]
+"""
+_PARSE = '''
+
+def numbers(cells, column):
+    """Return cells as float32 numbers (n, 1), NaN for missing ones."""
+    if cells.dtype.kind in "biuf":
+        return cells.astype(np.float32)[:, None]
+    found = np.full((len(cells), 1), np.nan, np.float32)
+    for row, cell in enumerate(cells):
+        text = "" if cell is None else str(cell).strip()
+        if text.lower() in ("true", "false"):
+            found[row] = text.lower() == "true"
+        elif text not in MISSING_AMONG_NUMBERS:
+            try:
+                found[row] = float(text.replace(",", ".") if column["decimal"] == "," else text.replace(",", ""))
+            except ValueError:
+                if not column["from_text"]:
+                    raise ValueError(f"column {column['name']!r} has {text!r} at row {row}, which is no number.")
+    return found
+
+
+def texts(cells, column):
+    """Return cells as texts (n, 1), empty for missing ones."""
+    found = ["" if cell is None or cell != cell else str(cell).strip() for cell in cells.tolist()]
+    return np.array(["" if text in MISSING else text for text in found], dtype=object)[:, None]
+
+
+def times(cells, column):
+    """Return cells as seconds (n, 1) since 1970, NaN for missing ones."""
+    if cells.dtype.kind == "M":
+        seconds = cells.astype("datetime64[us]").astype(np.int64) / 1e6
+        return np.where(np.isnat(cells), np.nan, seconds)[:, None]
+    found = np.full((len(cells), 1), np.nan)
+    for row, cell in enumerate(cells):
+        text = "" if cell is None else str(cell).strip()
+        form = column["form"]
+        try:
+            if form.endswith("%S"):
+                text = text.removesuffix("Z").partition(".")[0]
+            time = datetime.strptime(text, form) if form else datetime.fromisoformat(text)
+            found[row] = (time.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds()
+        except ValueError:
+            continue  # a cell that is no time is missing
+    return found
+
+
+PARSERS = {"numbers": numbers, "texts": texts, "times": times}
+'''
+
+
+def runtime(fitted: Fitted, graph: Graph, version: str) -> tuple[str, dict[str, np.ndarray], str]:
+    """Return the source of ``predict.py``, the arrays of ``model.safetensors`` and the text of its facts.
+
+    Raises
+    ------
+    ExportError
+        If the source is too long to be read.
+    """
+    frame = fitted.inputs.encoder is not None
+    names = {name: f"c[{place}]" for place, name in enumerate(graph.inputs)} if frame else None
+    source = GraphSource(graph, inputs=names)
+    is_classifier = fitted.targets.has_labels
+    proba = "probabilities" in graph.outputs
+    decode = "return found"
+    if is_classifier:
+        decode = 'return np.array(self.facts["labels"])[found]'
+    elif fitted.targets.single_column:  # pyright: ignore
+        decode = "return found[:, 0]"
+    text = _HEAD.format(
+        learner=fitted.inputs.learner,
+        version=version,
+        proba=", model.predict_proba(X)" if proba else "",
+        helpers=f"\n{source.helpers}" if source.helpers else "",
+        argument="c" if frame else "X",
+        what="columns c (n, 1)" if frame else "rows X (n, d)",
+        body="\n".join(f"    {line}" for line in source.lines),
+        results="{" + ", ".join(f'"{name}": {value}' for name, value in source.results.items()) + "}",
+        given="a dict of columns, or a data frame" if frame else "an array (n, d) of numbers",
+        predictions="labels (n,)" if is_classifier else "predictions (n,) or (n, targets)",
+        first="label" if is_classifier else "variable",
+        decode=decode,
+        predict_proba=_PROBA if proba else "",
+        column="[0]" if frame else "",
+        part="[column[start : start + BATCH] for column in rows]" if frame else "rows[start : start + BATCH]",
+        checked="columns (n, 1)" if frame else "rows of float32",
+        rows=_COLUMN_ROWS if frame else _NUMBER_ROWS.format(width=fitted.inputs.width),
+        parse=_PARSE if frame else "",
+        missing=_marks("MISSING", MISSING_MARKS) + _marks("MISSING_AMONG_NUMBERS", MISSING_AMONG_NUMBERS)
+        if frame
+        else "",
+        from_csv="columns" if frame else 'np.array([columns[name] for name in model.facts["columns"]], np.float32).T',
+    )
+    n_lines = text.count("\n")
+    if n_lines > _MOST_LINES:
+        raise ExportError(
+            f"the NumPy source of this model takes {n_lines} lines, and a readable one at most {_MOST_LINES}. Export "
+            "it as ONNX, or fit a map with fewer steps."
+        )
+    return text, source.constants, json.dumps(_facts(fitted, source))
+
+
+def _marks(name: str, marks: tuple[str, ...]) -> str:
+    """The definition of the texts of missing cells, a few of them on each line."""
+    lines = fill(", ".join(map(repr, marks)), _WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return f"{name} = (  # texts of missing cells\n{lines},\n)\n"
+
+
+def _facts(fitted: Fitted, source: GraphSource) -> dict[str, Any]:
+    encoder, inputs = fitted.inputs.encoder, fitted.inputs
+    labels = plain_labels(fitted.targets.known).tolist() if fitted.targets.has_labels else None  # pyright: ignore
+    if encoder is None:
+        columns = (
+            [f"x{j}" for j in range(inputs.width)] if inputs.names is None else [str(name) for name in inputs.names]
+        )
+        return {"labels": labels, "columns": columns, "levels": {}}
+    encoded = []
+    for column in used_columns(encoder):
+        encoding: Any = column.encoding
+        fact = {"name": column.name}
+        if isinstance(encoding, LevelEncoding):
+            fact |= {"kind": "texts"}
+        elif isinstance(encoding, DateEncoding):
+            fact |= {"kind": "times", "form": encoding.form}
+        else:
+            fact |= {"kind": "numbers", "decimal": encoding.decimal, "from_text": encoding.from_text}
+        encoded.append(fact)
+    names = [column.name for column in encoder.columns_]
+    return {"labels": labels, "columns": names, "encoded": encoded, "levels": source.levels}
+
+
+def plain_labels(labels: np.ndarray) -> np.ndarray:
+    """Return labels as integers, floats or texts, which both forms of a file can hold."""
+    if labels.dtype.kind in "iu":
+        return labels.astype(np.int64)
+    if labels.dtype.kind == "b":
+        return labels.astype(np.int64)
+    if labels.dtype.kind == "f":
+        return labels.astype(np.float64)
+    if not all(isinstance(label, str) for label in labels.tolist()):
+        raise ExportError(f"labels must be numbers or texts, got {one_line(labels.tolist())}. Fit with one kind.")
+    return labels.astype(object)

@@ -1,0 +1,264 @@
+"""The average of a kernel model and boosted trees, with the share of the trees that validation rows choose."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from phimap._progress import Stages
+from phimap.learn.calibration import Calibration, calibration_of
+from phimap.learn.fitted import Fitted
+from phimap.learn.left_out import MOST_SCALE_ROWS, LeftOut
+from phimap.learn.rows.samples import Reservoir
+from phimap.learn.rows.validation import ValidationRows
+from phimap.learn.settings import FitSettings
+from phimap.learn.solver import HeldOutScores
+from phimap.learn.targets.base import Targets
+from phimap.learn.trees.growth import Boosting, TreeRows
+from phimap.learn.weights import joined_weights, weighted_mean
+from phimap.ops import ops_for
+
+#: Least number of rows for trees: validation rows must be numerous enough to choose a share.
+LEAST_ROWS = 1000
+# Largest number of rounds, and of trees of all targets together. The learning rate times the largest number of rounds
+# is `_PATH`, up to the largest rate.
+_MOST_ROUNDS, _MOST_TREES, _PATH, _MOST_RATE = 500, 2000, 25.0, 0.2
+# Least number of rounds that trees are worth.
+_LEAST_ROUNDS = 50
+# Number of parts in which rounds are added. No part follows one that gains less than `_LEAST_GAIN` of the squared
+# error.
+_PARTS = 5
+# Share of the rows left out from which trees are grown again on all rows. A smaller share is not missed.
+_MISSED = 0.1
+# Number of rounds between two sizes of the ensemble that are compared.
+_STEP = 10
+# Bytes of a row for each column (the rows joined, the rows of the training part, scikit-learn's copy in float64 and its
+# bins), and for each target (encoded twice, sums, gradients).
+_COLUMN_BYTES, _TARGET_BYTES = 25, 64
+# Shares of the trees that are compared by the log loss.
+_SHARES = np.arange(21) / 20
+# Number of folds of few rows, and least number of rows without folds. Models of fewer rows have no corrections, so that
+# the errors at any row left out are known.
+_FOLDS, _FOLDED_ROWS = 3, 8000
+# Share of the squared error that trees must gain, and least ratio of the gain to its standard error over the rows.
+_LEAST_GAIN, _LEAST_RATIO = 0.005, 1.0
+
+
+def may_grow(fitted: Fitted, rows: Any, n_rows: int, settings: FitSettings) -> bool:
+    """Whether trees may be tried for a model with a squared loss.
+
+    They must be requested, and the kernel must be chosen automatically. The rows must be on this machine, dense, not
+    images, numerous enough, and fit the byte budget.
+    """
+    inputs, n_outputs = fitted.inputs, fitted.targets.n_outputs
+    return (
+        settings.trees
+        and settings.searches_kernel
+        and isinstance(rows, Iterable)
+        and time.monotonic() < settings.deadline
+        and not inputs.sparse
+        and inputs.image_shape is None
+        and n_rows >= LEAST_ROWS
+        and _most_rounds(n_outputs) >= _LEAST_ROUNDS
+        and trees_memory(n_rows, inputs.width, n_outputs) <= settings.memory // 4
+    )
+
+
+def trees_memory(n_rows: int, n_columns: int, n_outputs: int) -> int:
+    """Return the bytes that rows take while trees are grown; a quarter of the byte budget must hold them."""
+    return n_rows * (n_columns * _COLUMN_BYTES + n_outputs * _TARGET_BYTES)
+
+
+def with_trees(
+    fitted: Fitted, left_out: LeftOut, rows: Any, validation: ValidationRows, settings: FitSettings, stages: Stages
+) -> tuple[Fitted, LeftOut]:
+    r"""Return the average of the model and boosted trees if it lowers the validation error, else the model itself.
+
+    Parameters
+    ----------
+    fitted : Fitted
+        Solved model.
+    left_out : LeftOut
+        Errors of the model at rows left out: validation rows and conformal rows.
+    rows : iterable of (X, y, weights)
+        All training rows.
+    validation : ValidationRows
+    settings : FitSettings
+    stages : Stages
+
+    Returns
+    -------
+    fitted : Fitted
+    left_out : LeftOut
+        Errors of the averaged model at the validation rows and the conformal rows; the given ones without trees.
+
+    Notes
+    -----
+    The trees see the columns as they are, before any scaling. Let e be the errors of the kernel model, and g those of
+    the trees, at rows that were left out of both. The share of the trees with the least squared error is
+    :math:`\langle e, e - g \rangle / |e - g|^2`, clipped to the interval from 0 to 1. The number of rounds is that with
+    the least squared error. Of labels, the share is then chosen anew by the log loss of calibrated probabilities.
+
+    The rows left out are the validation rows; below 8,000 rows, they are all rows of the sample but the conformal
+    rows, in three folds. Trees that choose lack the conformal rows, too. If a tenth of the rows were left out or more,
+    as many rounds are then grown on all rows. **Cost.** Up to twice that of the boosting, with folds up to three times.
+    """
+    n_jobs, held_out = settings.n_jobs, validation.held_out_keys
+    with stages.stage("trees", _most_rounds(fitted.targets.n_outputs), "rounds") as advance:
+        every, keys = _gathered(fitted, rows, validation.sample)
+        crosses = _takes_folds(validation)
+        validates = ~left_out.conformal if crosses else np.isin(left_out.keys, held_out.validation)
+        of_kernel, left_out = left_out, left_out.some(np.flatnonzero(validates | left_out.conformal))
+        conformal, by_key = left_out.conformal, np.argsort(keys, kind="stable")
+        held = by_key[np.searchsorted(keys[by_key], left_out.keys)]
+        boosting_of = partial(
+            Boosting,
+            rate=min(_PATH / _most_rounds(fitted.targets.n_outputs), _MOST_RATE),
+            seed=int(settings.stream("trees").integers(2**31)),
+            n_jobs=n_jobs,
+        )
+        folds = np.where(conformal, -1, _folds(every.rows(held)) if crosses else 0)
+        parts = [
+            (
+                boosting_of(every.rows(np.setdiff1d(np.arange(len(keys)), held[(folds == fold) | conformal]))),
+                folds == fold,
+            )
+            for fold in range(folds.max() + 1)
+        ]
+        chosen = _chosen(parts, every.X[held], left_out, fitted.targets, n_jobs, advance)
+        if chosen is None:
+            return fitted, of_kernel
+        n_rounds, share = chosen
+        trees = parts[0][0].first(n_rounds)
+        by_fold = [boosting.first(n_rounds).outputs(every.X[held], n_jobs) for boosting, _ in parts]
+        # All folds lack the conformal rows, and each fold lacks its own rows.
+        outputs = np.mean(by_fold, axis=0)
+        for found, (_, own) in zip(by_fold, parts, strict=True):
+            outputs[own] = found[own]
+        errors = left_out.rows.targets - outputs
+        if len(held) > _MISSED * len(keys):
+            grown = boosting_of(every).grow(n_rounds)
+            seen = left_out.rows.targets - grown.outputs(every.X[held], n_jobs)
+            # Boosting may diverge on some rows alone. Otherwise trees err less at rows from which they were grown.
+            trees = grown if np.square(seen[~conformal]).sum() <= np.square(errors[~conformal]).sum() else trees
+    left_out = left_out._replace(errors=left_out.errors + share * (errors - left_out.errors))
+    known = left_out.some(np.flatnonzero(~conformal))
+    calibration = calibration_of(fitted.targets, left_out.part(~conformal), settings.loss)
+    trees = replace(trees, share=share, keys=known.keys, errors=known.errors)
+    return replace(fitted, trees=trees, calibration=calibration), left_out
+
+
+def _takes_folds(validation: ValidationRows) -> bool:
+    """Whether trees are judged by the rows of the sample but the conformal rows, in folds; else by the validation rows.
+
+    A tenth of few rows is too little evidence. Units are not divided into folds.
+    """
+    return validation.units is None and validation.n_rows < _FOLDED_ROWS
+
+
+def n_judging(validation: ValidationRows) -> int:
+    """Return the number of rows besides the conformal rows whose errors `with_trees` needs."""
+    n_validation = validation.skipped_keys.size
+    return max(MOST_SCALE_ROWS, validation.sample.keys.size if _takes_folds(validation) else n_validation)
+
+
+def _folds(rows: TreeRows) -> np.ndarray:
+    """Return the fold (r,) of each row; classes are divided in proportion."""
+    labels = rows.labels if rows.has_labels else np.zeros(len(rows.X))
+    folds = np.empty(len(labels), np.intp)
+    folds[np.argsort(labels, kind="stable")] = np.arange(len(labels)) % _FOLDS
+    return folds
+
+
+def _most_rounds(n_outputs: int) -> int:
+    """Return the largest number of rounds, a multiple of all parts and steps."""
+    unit = _PARTS * _STEP
+    return min(_MOST_ROUNDS, _MOST_TREES // n_outputs // unit * unit)
+
+
+def _gathered(fitted: Fitted, rows: Any, sample: Reservoir) -> tuple[TreeRows, np.ndarray]:
+    """Return all rows for trees, and their keys (n,)."""
+    targets = fitted.targets
+    X, Y, weights = zip(
+        *((ops_for(X).to_host(X), targets.encode(y), targets.weights(y, weights)) for X, y, weights in rows),
+        strict=True,
+    )
+    joined = joined_weights(list(weights), [len(part) for part in X])
+    gathered = TreeRows(np.concatenate(X), np.concatenate(Y), joined, targets.has_labels)
+    return gathered, sample.keys_of(0, len(gathered.X))
+
+
+def _chosen(
+    parts: Sequence[tuple[Boosting, np.ndarray]],
+    X: np.ndarray,
+    left_out: LeftOut,
+    targets: Targets,
+    n_jobs: int | None,
+    advance: Callable[[int], None],
+) -> tuple[int, float] | None:
+    """Return the number of rounds and the share of the trees; None if they gain too little.
+
+    Parameters
+    ----------
+    parts : sequence of (Boosting, ndarray of bool, shape (r,))
+        For each fold its rows, and boosting without them.
+    X : ndarray of shape (r, d)
+        The rows left out.
+    left_out : LeftOut
+        Errors of the kernel model at these rows.
+    targets : Targets
+    n_jobs : int or None
+    advance : callable
+    """
+    if not all(boosting.knows_all_classes for boosting, _ in parts):
+        return None
+    most = _most_rounds(left_out.errors.shape[1])
+    chooses, n_part = np.flatnonzero(~left_out.conformal), most // _PARTS
+    some, sums = left_out.some(chooses), np.zeros((len(X), left_out.errors.shape[1]))
+    encoded, counted = some.rows.targets, some.rows.weights_or_ones
+    least = without = counted @ np.square(some.errors).sum(axis=1)
+    best, grown = None, []
+    for first in range(0, most, n_part):
+        before, grown = least, [boosting.grow(first + n_part) for boosting, _ in parts]
+        for start in range(first, first + n_part, _STEP):
+            for trees, (_, own) in zip(grown, parts, strict=True):
+                sums[own] += trees.rounds(start, start + _STEP).sums(X[own], n_jobs)
+            towards = encoded - grown[0].outputs_of(sums[chooses]) - some.errors
+            share = _least_squares_share(some.errors, towards, counted)
+            error = counted @ np.square(some.errors + share * towards).sum(axis=1)
+            if error < least:
+                best, least = (start + _STEP, share, towards), error
+        advance(n_part)
+        if before - least < _LEAST_GAIN * without:
+            break
+    if best is None:
+        return None
+    n_rounds, share, towards = best
+    gains = -np.square(some.errors + share * towards).sum(axis=1) + np.square(some.errors).sum(axis=1)
+    deviation = np.sqrt(weighted_mean(np.square(gains - weighted_mean(gains, counted)), counted) / len(gains))
+    if weighted_mean(gains, counted) < max(_LEAST_GAIN * without / counted.sum(), _LEAST_RATIO * deviation):
+        return None
+    if targets.has_labels and not (share := _share_of_labels(some, towards)):
+        return None
+    return n_rounds, share
+
+
+def _share_of_labels(some: LeftOut, towards: np.ndarray) -> float:
+    """Return the share between 0 and 1 with the least log loss of calibrated probabilities."""
+    encoded, weights = some.rows.targets, some.rows.weights
+
+    def log_loss(share: float) -> float:
+        return Calibration.of(HeldOutScores(encoded - some.errors - share * towards, encoded, weights)).log_loss
+
+    return float(min(_SHARES, key=log_loss))
+
+
+def _least_squares_share(errors: np.ndarray, towards: np.ndarray, weights: np.ndarray) -> float:
+    """Return s between 0 and 1 with the least weighted sum of squares of ``errors + s towards`` (r, t)."""
+    square = weights @ np.square(towards).sum(axis=1)
+    return float(np.clip(-(weights @ (errors * towards).sum(axis=1)) / square, 0, 1)) if square else 0.0

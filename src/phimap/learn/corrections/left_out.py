@@ -1,0 +1,119 @@
+"""Errors of a corrected model at training rows that are left out of the linear model and of the corrections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from phimap.learn.blocks.blocks import FeatureRows
+from phimap.learn.corrections.corrections import Corrections, moved_rows
+from phimap.learn.corrections.fit import kernel_values
+from phimap.learn.corrections.residuals import Outputs, Residuals
+from phimap.learn.ridge.predictive import Leverages
+from phimap.ops import single_threaded_blas
+
+
+class LeftOutRows(NamedTuple):
+    """Training rows, and their errors in fits of the linear model without them.
+
+    Attributes
+    ----------
+    rows : FeatureRows
+    keys : ndarray of shape (r,)
+        Ascending keys of the rows.
+    errors : ndarray of shape (r, t)
+    together : sequence of ndarray of int, or None
+        Indices of rows that are left out together; None if each row is left out by itself.
+    """
+
+    rows: FeatureRows
+    keys: np.ndarray
+    errors: np.ndarray
+    together: Sequence[np.ndarray] | None
+
+
+def corrected_errors(
+    corrections: Corrections, residuals: Residuals, left_out: LeftOutRows, leverages: Leverages, outputs: Outputs
+) -> np.ndarray:
+    r"""Return errors (r, t) at the left-out rows, of models fitted without them, with the same settings otherwise.
+
+    Parameters
+    ----------
+    corrections : Corrections
+        Corrections learned from `residuals`.
+    residuals : Residuals
+    left_out : LeftOutRows
+    leverages : Leverages
+        Leverages of the linear model.
+    outputs : Outputs
+        Outputs of coefficients on the features of the linear model.
+
+    Notes
+    -----
+    Let G be the rows left out together, w their weights, e their errors in the linear model without them, and
+    :math:`h_{ji} = w_i [z_j^T (A + \alpha I)^{-1} z_i + 1 / \sum w]` for centred rows. Without G the residuals of a
+    region are :math:`E' = E + h_{\cdot G}\, e`, and :math:`E'_G = e` in particular. With S the roots of the weights of
+    the region, :math:`B = (S K S + a I)^{-1}` and a the alpha of the corrections, the errors of the corrected model are
+    :math:`S_G^{-1} B_{GG}^{-1} (B S E')_G` for the rows of G in this region.
+
+    **Error.** Rounding. **Cost.** One factorisation for each region, of the order of its rows. Each left-out row takes
+    one solution and one column of outputs; with units, each row of its unit does.
+    """
+    moved = moved_rows(residuals.X, corrections.root)
+    regions, errors = corrections.partition.assign(moved), left_out.errors.copy()
+    by_key = np.argsort(residuals.keys, kind="stable")
+    places = by_key[np.searchsorted(residuals.keys[by_key], left_out.keys)]
+    starts = np.append(0, corrections.ends)
+    for region in np.unique(regions[places]):
+        if not corrections.coefs[starts[region] : starts[region + 1]].any():
+            continue
+        part, here = np.flatnonzero(regions == region), np.flatnonzero(regions[places] == region)
+        rows, roots = np.searchsorted(part, places[here]), np.sqrt(residuals.count(part))[:, None]
+        matrix = kernel_values(corrections.kernel, moved[part] * moved.dtype.type(corrections.scale))
+        matrix = np.asfortranarray(matrix * (roots * roots.T))
+        matrix[np.diag_indices_from(matrix)] += corrections.alpha
+        unit = np.zeros((part.size, here.size))
+        unit[rows, np.arange(here.size)] = 1.0
+        with single_threaded_blas():
+            factor = linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+            # Columns of B that belong to the left-out rows.
+            inverse = linalg.cho_solve(factor, unit, check_finite=False)
+            values = inverse.T @ (roots * residuals.errors[part])
+            scaled = roots * inverse
+        X = residuals.X[part]
+        if left_out.together is None:
+            influence = _influence(X, here, None, left_out, leverages, outputs)
+            moves = np.einsum("ji,ji->i", scaled, influence)[:, None]
+            values += moves * left_out.errors[here]
+            errors[here] = values / inverse[rows, np.arange(here.size)][:, None] / roots[rows]
+            continue
+        for together in left_out.together:
+            own = np.flatnonzero(np.isin(here, together))
+            if own.size:
+                changes = _influence(X, together, left_out.errors[together], left_out, leverages, outputs)
+                found = values[own] + scaled[:, own].T @ changes
+                errors[here[own]] = np.linalg.solve(inverse[np.ix_(rows[own], own)], found) / roots[rows[own]]
+    return errors
+
+
+def _influence(
+    X: np.ndarray,
+    some: np.ndarray,
+    errors: np.ndarray | None,
+    left_out: LeftOutRows,
+    leverages: Leverages,
+    outputs: Outputs,
+) -> np.ndarray:
+    """Return h (n, r) at scaled rows `X` (n, d) for `some` left-out rows, or the product h e with `errors` e."""
+    weights = left_out.rows.weights_or_ones[some]
+    centred = np.asarray(left_out.rows.block.rows(some).to_host(), dtype=np.float64) - leverages.mean
+    if errors is None:
+        products, sums = weights[:, None] * centred, weights
+    else:
+        # Products with e are formed before the solutions, because there are fewer targets than rows.
+        products, sums = (weights[:, None] * errors).T @ centred, weights @ errors
+    coef = leverages.solutions(products)
+    return outputs(X, coef) - leverages.mean @ coef + sums / leverages.weight

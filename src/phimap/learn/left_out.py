@@ -1,0 +1,183 @@
+"""Errors of a fitted ridge model at training rows.
+
+Each row is predicted by a fit without this row, or without its unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from phimap.learn.blocks.blocks import FeatureRows
+from phimap.learn.blocks.centred_rows import times_root, without_root
+from phimap.learn.corrections.left_out import LeftOutRows, corrected_errors
+from phimap.learn.corrections.residuals import Outputs, Residuals
+from phimap.learn.fitted import Fitted, TrainingState
+from phimap.learn.ridge.alpha_objectives import solve_positive
+from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
+from phimap.learn.ridge.predictive import Leverages
+from phimap.learn.rows.validation import LEAST_ROWS, ValidationRows
+from phimap.learn.settings import FitSettings
+from phimap.learn.solver import HeldOutScores, LinearSolution
+from phimap.ops import single_threaded_blas
+
+# Number of rows whose quadratic forms are computed at a time.
+_ROWS = 512
+#: Largest number of rows from whose errors the scale of intervals is learned.
+MOST_SCALE_ROWS = 768
+
+
+class LeftOut(NamedTuple):
+    """Training rows, and the errors of models that were fitted without them.
+
+    Attributes
+    ----------
+    rows : FeatureRows
+        Features and encoded targets.
+    keys : ndarray of shape (r,)
+        Ascending keys of the rows.
+    errors : ndarray of shape (r, t)
+        Errors in encoded targets.
+    conformal : ndarray of bool, shape (r,)
+        Marks the rows that took part in no choice.
+    """
+
+    rows: FeatureRows
+    keys: np.ndarray
+    errors: np.ndarray
+    conformal: np.ndarray
+
+    def part(self, chosen: np.ndarray) -> HeldOutScores:
+        """Return the predictions for some of the rows."""
+        targets = self.rows.targets[chosen]
+        weights = None if self.rows.weights is None else self.rows.weights[chosen]
+        return HeldOutScores(targets - self.errors[chosen], targets, weights)
+
+    def some(self, chosen: np.ndarray) -> Self:
+        """Return some of the rows, by their indices."""
+        return type(self)(_rows_at(self.rows, chosen), *(column[chosen] for column in self[1:]))
+
+
+def left_out_rows(
+    fitted: Fitted,
+    state: TrainingState,
+    validation: ValidationRows,
+    residuals: Residuals | None,
+    settings: FitSettings,
+    *,
+    n_others: int = MOST_SCALE_ROWS,
+) -> LeftOut | None:
+    """Return the errors of conformal rows and of other rows; None without conformal rows, and if memory is too small.
+
+    The other rows are validation rows, and where single rows are left out of a model without corrections, further
+    random rows. Where there are so few rows that none is reserved, all rows count as conformal.
+
+    Parameters
+    ----------
+    fitted : Fitted
+        Solved model.
+    state : TrainingState
+    validation : ValidationRows
+    residuals : Residuals or None
+        Residuals from which the corrections of the model were learned.
+    settings : FitSettings
+    n_others : int, default=768
+        Largest number of rows that are not conformal, where single rows are left out.
+
+    Notes
+    -----
+    **Cost.** A factorisation, and ``m^2`` flops for each of at most 4,096 rows. With corrections also the cost of
+    `corrected_errors`.
+    """
+    held_out, units = validation.held_out_keys, validation.units
+    in_time = units is not None and units.in_time
+    others = held_out.validation
+    if units is None:
+        found = np.setdiff1d(validation.sample.keys, np.concatenate(held_out))
+        found = np.concatenate([others, [] if fitted.corrections else found])
+        others = found[:n_others]
+    keys = np.concatenate([others, held_out.conformal])
+    if not held_out.conformal.size:
+        if in_time or validation.n_rows >= LEAST_ROWS:
+            return None
+        keys = validation.sample.keys
+    rows, keys = validation.rows_with(keys)
+    conformal = np.isin(keys, held_out.conformal) if held_out.conformal.size else np.ones(keys.size, bool)
+    m, n_together = fitted.map.width, keys.size if units is not None else 0
+    if state.sums.leverages_memory(m) + 8 * (m + n_together) * keys.size > settings.memory:
+        return None
+    if units is None:
+        together = None
+    else:
+        places = np.zeros(keys.size, np.int64) if in_time else units.places_of(keys)
+        together = [np.flatnonzero(places == place) for place in np.unique(places)]
+    solution = fitted.targets.in_units(fitted.solved)
+    try:
+        leverages = state.sums.leverages(solution.alpha, settings.n_jobs)
+    except NotPositiveDefiniteError:
+        return None
+    errors = left_out_errors(rows, solution, leverages, together)
+    if fitted.corrections is not None and residuals is not None:
+        # The errors at single validation rows are known from the choice of the corrections.
+        chosen = np.flatnonzero(conformal) if together is None else np.arange(keys.size)
+        left_out = LeftOutRows(_rows_at(rows, chosen), keys[chosen], errors[chosen], together)
+        outputs = Outputs(fitted.map.record, settings.n_jobs)
+        validates, known = fitted.corrections.validation_errors(keys)
+        errors[validates] = known
+        errors[chosen] = corrected_errors(fitted.corrections, residuals, left_out, leverages, outputs)
+    return LeftOut(rows, keys, errors, conformal)
+
+
+def _rows_at(rows: FeatureRows, chosen: np.ndarray) -> FeatureRows:
+    """Return some of the rows."""
+    weights = None if rows.weights is None else rows.weights[chosen]
+    return FeatureRows(rows.block.rows(chosen), rows.targets[chosen], weights)
+
+
+def left_out_errors(
+    rows: FeatureRows, solution: LinearSolution, leverages: Leverages, units: Sequence[np.ndarray] | None = None
+) -> np.ndarray:
+    r"""Return errors (r, t) at training rows, of fits with the same alpha but without the row.
+
+    Parameters
+    ----------
+    rows : FeatureRows
+        Training rows, with encoded targets.
+    solution : LinearSolution
+        Solution in the units of encoded targets, for all training rows.
+    leverages : Leverages
+    units : sequence of ndarray of int, optional
+        Indices of rows that are left out together; by default each row is left out by itself.
+
+    Notes
+    -----
+    With s the roots of the weights, and :math:`H_{ij} = s_i s_j [z_i^T (A + \alpha I)^{-1} z_j + 1 / \sum w]` for the
+    centred rows i and j of a unit, their errors without the unit are :math:`S^{-1} (I - H)^{-1} S e`, with e the errors
+    of the solution. **Error.** Rounding. **Cost.** ``m^2`` flops for each row, and ``|G|^3`` for a unit of |G| rows.
+    """
+    Z = rows.block.to_host()
+    parts = [slice(first, first + _ROWS) for first in range(0, len(Z), _ROWS)]
+
+    def centred(chosen: slice | np.ndarray) -> np.ndarray:
+        # A float64 copy of all rows would double their memory, so the rows are processed in parts.
+        return Z[chosen].astype(np.float64) - leverages.mean
+
+    with single_threaded_blas():
+        offset = leverages.mean @ solution.coef + solution.intercept
+        outputs = np.concatenate([centred(part) @ solution.coef for part in parts]) + offset
+        errors = times_root(rows.targets - outputs, rows.weights)
+        left_out = np.empty_like(errors)
+        roots = np.ones(len(Z)) if rows.weights is None else np.sqrt(rows.weights)
+        if units is None:
+            for part in parts:
+                forms = leverages.quadratic_forms(centred(part)) + 1 / leverages.weight
+                free = np.maximum(1 - np.square(roots[part]) * forms, np.finfo(np.float64).eps)
+                left_out[part] = errors[part] / free[:, None]
+        else:
+            for unit in units:
+                half = leverages.half_forms(centred(unit)) * roots[unit]
+                free = np.eye(unit.size) - half.T @ half - np.outer(roots[unit], roots[unit]) / leverages.weight
+                left_out[unit] = solve_positive(free, errors[unit])
+    return without_root(left_out, rows.weights)

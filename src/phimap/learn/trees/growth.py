@@ -1,0 +1,146 @@
+"""Growing of boosted trees by scikit-learn's histogram gradient boosting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from threadpoolctl import threadpool_limits
+
+from phimap.config import thread_count
+from phimap.learn.trees.ensemble import BoostedTrees, rounded_down
+
+# Number of rows for each thread. With fewer, OpenMP's threads mostly wait for each other, and take the processor from
+# other processes while they wait.
+_ROWS_OF_THREAD = 25_000
+# Penalty on the squares of leaf values, in units of the second derivatives of a row's loss.
+_PENALTY = 0.1
+
+
+@dataclass(frozen=True)
+class TreeRows:
+    """Rows to grow trees on.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    Y : ndarray of shape (n, t)
+        Encoded targets.
+    weights : ndarray of shape (n,) or None
+    has_labels : bool
+        Whether the targets are labels.
+    """
+
+    X: np.ndarray
+    Y: np.ndarray
+    weights: np.ndarray | None
+    has_labels: bool
+
+    def rows(self, chosen: np.ndarray) -> TreeRows:
+        """Return some of the rows."""
+        weights = None if self.weights is None else self.weights[chosen]
+        return replace(self, X=self.X[chosen], Y=self.Y[chosen], weights=weights)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The index of the class of each row (n,)."""
+        return (self.Y[:, 0] > 0).astype(np.intp) if self.Y.shape[1] == 1 else self.Y.argmax(axis=1)
+
+
+class Boosting:
+    """Boosted trees of some rows, to which rounds can be added.
+
+    Parameters
+    ----------
+    rows : TreeRows
+    rate : float
+        Learning rate.
+    seed : int
+    n_jobs : int or None
+        Threads; the trees do not depend on their number.
+
+    Notes
+    -----
+    Labels are learned by the log loss, numbers by the squared error, each target by itself in units of its standard
+    deviation. Leaf values have a small penalty on their squares: without it, rounds may diverge on rare classes, whose
+    second derivatives vanish. The last bits of the rows are left out. Otherwise a split could separate numbers that
+    differ by rounding alone, and the same rows computed elsewhere could go other ways.
+    """
+
+    def __init__(self, rows: TreeRows, *, rate: float, seed: int, n_jobs: int | None):
+        self._rows = replace(rows, X=_truncated(rows.X))
+        self._n_threads = max(1, min(thread_count(n_jobs), len(rows.X) // _ROWS_OF_THREAD))
+        kind: Any = HistGradientBoostingClassifier if rows.has_labels else HistGradientBoostingRegressor
+        self._centre, self._spread = np.zeros(rows.Y.shape[1]), np.ones(rows.Y.shape[1])
+        if not rows.has_labels:
+            spread = rows.Y.std(axis=0)
+            self._centre, self._spread = rows.Y.mean(axis=0), np.where(spread > 0, spread, 1.0)
+        self._models: list[Any] = [
+            kind(
+                learning_rate=rate,
+                l2_regularization=_PENALTY,
+                early_stopping=False,
+                warm_start=True,
+                random_state=seed,
+            )
+            for _ in range(1 if rows.has_labels else rows.Y.shape[1])
+        ]
+
+    @property
+    def knows_all_classes(self) -> bool:
+        """Whether the rows hold every class; True for numbers."""
+        rows = self._rows
+        return not rows.has_labels or np.unique(rows.labels).size == max(2, rows.Y.shape[1])
+
+    def grow(self, n_rounds: int) -> BoostedTrees:
+        """Grow up to `n_rounds` rounds in all, each of a tree for every target; return `first` of these rounds."""
+        rows, has_labels = self._rows, self._rows.has_labels
+        with threadpool_limits(self._n_threads, user_api="openmp"):
+            for target, model in enumerate(self._models):
+                y = rows.labels if has_labels else (rows.Y[:, target] - self._centre[target]) / self._spread[target]
+                model.set_params(max_iter=n_rounds).fit(rows.X, y, rows.weights)
+        return self.first(n_rounds)
+
+    def first(self, n_rounds: int) -> BoostedTrees:
+        """Return the trees of the first rounds, with share 0."""
+        # The attributes with an underscore are the only way to the trees; tests compare the outputs of both.
+        baseline = np.concatenate([np.ravel(model._baseline_prediction) for model in self._models])
+        trees = [tree.nodes for n in range(n_rounds) for model in self._models for tree in model._predictors[n]]
+        return _converted(trees, self._centre + self._spread * baseline, self._spread, self._rows)
+
+
+def _truncated(X: np.ndarray) -> np.ndarray:
+    """Return rows without the last bits of their numbers: 4 in float32, 16 in float64."""
+    kind, last = (np.uint32, 4) if X.dtype == np.float32 else (np.uint64, 16)
+    bits = np.ascontiguousarray(X).view(kind)
+    return (bits & ~np.array((1 << last) - 1, kind)).view(X.dtype)
+
+
+def _converted(trees: list[np.ndarray], baseline: np.ndarray, spread: np.ndarray, rows: TreeRows) -> BoostedTrees:
+    """Return the record of scikit-learn's trees, of which tree i is in units of ``spread[i % t]``."""
+    is_leaf = [nodes["is_leaf"].astype(bool) for nodes in trees]
+    n_leaves = np.cumsum([0, *(leaves.sum() for leaves in is_leaf)])
+    n_splits = np.cumsum([0, *((~leaves).sum() for leaves in is_leaf)])
+    roots, children = np.empty(len(trees), np.int32), []
+    for i, (nodes, leaves) in enumerate(zip(trees, is_leaf, strict=True)):
+        place = np.where(leaves, -n_leaves[i] - np.cumsum(leaves), n_splits[i] + np.cumsum(~leaves) - 1)
+        splits, roots[i] = nodes[~leaves], place[0]
+        children.append(np.stack([place[splits["left"]], place[splits["right"]]], axis=1))
+    splits = np.concatenate([nodes[~leaves] for nodes, leaves in zip(trees, is_leaf, strict=True)])
+    units = np.repeat(np.resize(spread, len(trees)), np.diff(n_leaves))
+    values = units * np.concatenate([nodes["value"][leaves] for nodes, leaves in zip(trees, is_leaf, strict=True)])
+    dtype, n_outputs = rows.X.dtype, baseline.size
+    return BoostedTrees(
+        splits["feature_idx"].astype(np.int32),
+        rounded_down(splits["num_threshold"], dtype),
+        np.concatenate(children).astype(np.int32),
+        values.astype(dtype),
+        roots,
+        baseline,
+        rows.has_labels,
+        0.0,
+        np.empty(0),
+        np.empty((0, n_outputs)),
+    )

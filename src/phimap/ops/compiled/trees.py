@@ -1,0 +1,25 @@
+"""Sums over the decision trees of an ensemble, tree by tree, so that a tree stays in the nearest cache."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phimap.ops.compiled.jit import compiled
+
+
+@compiled
+def add_tree_values(rows, columns, thresholds, children, values, roots, out):
+    """Add the values of the leaves of rows (r, d) to out (r, t); tree i adds to column i % t.
+
+    rows and out are float64, thresholds and values are of one dtype, the other arrays are int32. A split s leads to
+    children[s, 0] or children[s, 1]; -1 - l is the leaf with values[l].
+    """
+    t = out.shape[1]
+    for tree in range(roots.shape[0]):
+        column = tree % t
+        for i in range(rows.shape[0]):
+            place = roots[tree]
+            while place >= 0:
+                # An index in place of a branch: the processor would guess half of the branches wrongly.
+                place = children[place, np.intp(rows[i, columns[place]] > thresholds[place])]
+            out[i, column] += values[-1 - place]

@@ -1,0 +1,195 @@
+"""What a newcomer meets: cells with units, files of many kinds, mistakes and the sentences that answer them."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import phimap as pm
+
+SMALL = ("--features", "32", "--kernel", "gaussian", "--metric", "none", "--length-scale", "median", "-q")
+
+
+def fit(phimap, path, *options):
+    return phimap("fit", path, "--target", "y", *SMALL, *options)
+
+
+@pytest.fixture
+def prices(tmp_path):
+    """Numbers with a currency, a unit and written-out dates, on which the target depends."""
+    rng = np.random.default_rng(0)
+    price, carat = rng.uniform(500, 9000, 200), rng.uniform(0.2, 3, 200)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, 200), unit="D")
+    frame = pd.DataFrame(
+        {
+            "price": [f"${value:,.2f}" for value in price],
+            "carat": [f"{value:.2f} ct" for value in carat],
+            "sold": days.strftime("%b %d, %Y"),
+            "y": price / 1000 + carat,
+        }
+    )
+    frame.to_csv(tmp_path / "prices.csv", index=False)
+    return tmp_path / "prices.csv"
+
+
+def test_currencies_units_and_written_dates_are_read_and_told(phimap, prices, tmp_path):
+    model = tmp_path / "m.phimap"
+    done = phimap("fit", prices, "--target", "y", *SMALL[:-1], "--model", model)
+    assert (
+        "taken for numbers: 'price' (read from text without '$'), 'carat' (read from text without 'ct')" in done.stderr
+    )
+    kinds = {column.name: column.kind for column in pm.load(model).encoder_.columns_}
+    assert kinds == {"price": "number", "carat": "number", "sold": "date"}
+    score = phimap("predict", model, prices, "--target", "y", "-o", tmp_path / "p.csv")
+    assert float(score.stdout.split("\n")[0].split()[1]) > 0.9
+
+
+def test_far_rows_are_told_in_the_units_of_the_table(phimap, prices, tmp_path):
+    model = tmp_path / "m.phimap"
+    fit(phimap, prices, "--model", model)
+    far = pd.read_csv(prices).assign(price="$90,000.00")
+    far.to_csv(tmp_path / "far.csv", index=False)
+    told = phimap("predict", model, tmp_path / "far.csv", "-o", tmp_path / "p.csv").stderr
+    assert "for example with 9e+04 in column 'price', which was " in told
+
+
+def test_packed_files_are_read_by_fit_and_by_plan(phimap, tables, tmp_path):
+    plain = (tables / "numbers.csv").read_bytes()
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(plain))
+    (tmp_path / "t.csv.bz2").write_bytes(bz2.compress(plain))
+    with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
+        archive.writestr("t.csv", plain)
+    expected = fit(phimap, tables / "numbers.csv").stdout.splitlines()[:4]
+    planned = ("--target", "y", "-q", "--features", "32", "--machine", "reference")
+    whole = phimap("plan", tables / "numbers.csv", *planned).stdout
+    for name in ("t.csv.gz", "t.csv.bz2", "t.zip"):
+        assert fit(phimap, tmp_path / name).stdout.splitlines()[:4] == expected
+        assert phimap("plan", tmp_path / name, *planned).stdout == whole
+
+
+def test_plan_estimates_the_rows_of_a_long_packed_file(phimap, tmp_path, monkeypatch):
+    monkeypatch.setattr("phimap.cli.table_size._HEAD_BYTES", 2**12)
+    rows = "\n".join(f"{k % 100},{k % 7}.5" for k in range(20_000))
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(f"a,y\n{rows}\n".encode()))
+    told = phimap("plan", tmp_path / "t.csv.gz", "--target", "y", "-q", "--features", "32", "--machine", "reference")
+    found = float(told.stdout.split(" rows x ")[0].split()[-1].replace(",", ""))
+    assert found == pytest.approx(20_000, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--effort", "slow"), "Invalid value for '--effort': 'slow' is not one of"),
+        (("--device", "tpu"), "--device must be auto, cpu or cuda, got 'tpu'."),
+    ],
+)
+def test_bad_options_are_told_before_the_work(phimap, tables, options, message):
+    done = phimap("fit", tables / "numbers.csv", "--target", "y", *options)
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"error: {message}")
+    assert "Value error" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_text_file_is_no_model(phimap, tables):
+    done = phimap("predict", tables / "numbers.csv", tables / "numbers.csv")
+    assert done.exit_code == 2
+    assert "numbers.csv` is a text file and no phimap model. Give a file written by phimap fit --model." in done.stderr
+
+
+def test_regression_on_text_says_so(phimap, tables):
+    done = phimap("fit", tables / "labels.csv", "--target", "kind", "--task", "regression", "-q")
+    assert "the target holds labels, not numbers. Use --task classification." in done.stderr
+
+
+def test_one_row_is_refused_for_a_fit_and_predicted(phimap, tables, tmp_path):
+    lines = (tables / "numbers.csv").read_text().splitlines()
+    (tmp_path / "one.csv").write_text("\n".join(lines[:2]) + "\n")
+    assert "1 of 1 rows are left to train on, a fit needs at least 2" in fit(phimap, tmp_path / "one.csv").stderr
+    fit(phimap, tables / "numbers.csv", "--model", tmp_path / "m.phimap")
+    assert len(phimap("predict", tmp_path / "m.phimap", tmp_path / "one.csv").stdout.splitlines()) == 2
+
+
+def test_names_of_unused_columns_may_repeat(phimap, tmp_path):
+    rows = "\n".join(f"{k},1,2,{k % 9}.5" for k in range(40))
+    (tmp_path / "t.csv").write_text(f"a,x,x,y\n{rows}\n")
+    for unused in (("--columns", "a"), ("--drop", "x")):
+        assert fit(phimap, tmp_path / "t.csv", *unused).exit_code == 0
+    refused = fit(phimap, tmp_path / "t.csv")
+    assert "column name 'x' occurs more than once. Rename the columns, or leave them out with --drop" in refused.stderr
+
+
+def test_the_solver_is_told_with_verbose(phimap, tables):
+    words = ("fit", tables / "numbers.csv", "--target", "y", *SMALL[:-1])
+    assert "solver: cholesky" not in phimap(*words).stderr
+    assert "solver: cholesky" in phimap(*words, "--verbose").stderr
+
+
+def test_memory_errors_name_options():
+    from phimap.cli.errors import _message
+
+    text = "this fit needs 9 GB, and 1 GB are free. Free memory, use fewer components, or give `memory='500MB'`."
+    told = _message(MemoryError(text))
+    assert told.endswith("Free memory, use fewer --features, or give --memory 500MB.")
+
+
+@pytest.fixture(scope="module")
+def model(phimap, tables, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "m.phimap"
+    fit(phimap, tables / "numbers.csv", "--model", path)
+    return path
+
+
+def test_a_file_that_is_not_ours_is_kept(phimap, tables, model, tmp_path):
+    for name in ("notes.csv", "data.parquet"):
+        path = tmp_path / name
+        shutil.copy(tables / "numbers.csv", path)
+        refused = phimap("predict", model, tables / "numbers.csv", "-o", path)
+        assert refused.exit_code == 2
+        assert f"--output {path}: holds something that is no table of predictions" in refused.stderr
+        assert path.read_bytes() == (tables / "numbers.csv").read_bytes()
+        for more in (("--force",), ()):
+            # The second run replaces predictions, which are ours.
+            assert phimap("predict", model, tables / "numbers.csv", "-o", path, *more).exit_code == 0
+
+
+def test_parquet_is_written_for_its_ending(phimap, tables, model, tmp_path):
+    for name in ("p.csv", "p.parquet"):
+        assert phimap("predict", model, tables / "numbers.csv", "-o", tmp_path / name).exit_code == 0
+    table = pd.read_parquet(tmp_path / "p.parquet")
+    assert table.columns.tolist() == ["prediction"]
+    np.testing.assert_allclose(table["prediction"], pd.read_csv(tmp_path / "p.csv")["prediction"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["p.xlsx", "p.feather", "p.json"])
+def test_other_endings_are_refused(phimap, tables, model, tmp_path, name):
+    done = phimap("predict", model, tables / "numbers.csv", "-o", tmp_path / name)
+    assert "--output must end in .csv or .parquet" in done.stderr
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_predicted_quantiles_are_replaced_by_a_second_run(phimap, tables, tmp_path, ending):
+    path, output = tmp_path / "q.phimap", tmp_path / f"q.{ending}"
+    fit(phimap, tables / "numbers.csv", "--model", path, "--loss", "quantile", "--quantile", "0.05,0.95")
+    for _ in range(2):
+        assert phimap("predict", path, tables / "numbers.csv", "-o", output).exit_code == 0
+
+
+def test_a_model_of_the_command_does_not_print_in_python(model, capsys):
+    loaded = pm.load(model)
+    assert not loaded.verbose
+
+
+def test_the_package_runs_as_the_command():
+    done = subprocess.run([sys.executable, "-m", "phimap", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "fit" in done.stdout

@@ -1,0 +1,104 @@
+"""``--groups`` and ``--time``: rows that are held out together, or the last rows."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import phimap as pm
+from phimap.cli.groups import RowGroups
+from tests.cli.test_bad_input import assert_refused
+from tests.cli.test_fit import SMALL
+
+N, EACH = 600, 6
+TO = (*SMALL, "--model")
+
+
+@pytest.fixture
+def table(tmp_path):
+    rng = np.random.default_rng(0)
+    person = np.repeat([f"p{k}" for k in range(N // EACH)], EACH)
+    X = rng.standard_normal((N, 3))
+    offset = np.repeat(rng.standard_normal(N // EACH), EACH)
+    frame = pd.DataFrame(X, columns=list("abc")).assign(
+        person=person, day=pd.date_range("2020-01-01", periods=N).strftime("%Y-%m-%d"), y=X[:, 0] + offset
+    )
+    frame = frame.iloc[rng.permutation(N)].reset_index(drop=True)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    return tmp_path / "t.csv", frame
+
+
+@pytest.mark.parametrize(("option", "column"), [("--groups", "person"), ("--time", "day")])
+def test_a_fit_holds_out_whole_groups_or_the_last_rows(phimap, table, tmp_path, option, column):
+    file, frame = table
+    result = phimap(
+        "fit", file, "--target", "y", option, column, "--columns", "a,b,c", "--json", *TO, tmp_path / "m.phimap"
+    )
+    assert result.exit_code == 0, result.stderr
+    model = pm.load(tmp_path / "m.phimap")
+    assert column not in list(model.feature_names_in_)
+    assert model._fitted.has_units
+    groups = RowGroups.read(str(file), "t.csv", *((column, None) if option == "--groups" else (None, column)), 0.1, 0)
+    held_out = groups.held_out
+    assert 0.08 * N <= held_out.sum() <= 0.12 * N
+    assert model.n_samples_seen_ == N - held_out.sum()
+    if option == "--groups":
+        assert not set(frame["person"][held_out]) & set(frame["person"][~held_out])
+    else:
+        assert frame["day"][held_out].min() > frame["day"][~held_out].max()
+    # The score on the held-out rows is that of the model.
+    known = list(model.feature_names_in_)
+    predicted = model.predict(frame[known][held_out].astype(np.float32))
+    expected = np.sqrt(np.mean((predicted - frame["y"][held_out]) ** 2))
+    told = json.loads(result.stdout)
+    assert next(value for name, value in told.items() if name.lower() == "rmse") == pytest.approx(expected, rel=1e-3)
+
+
+def test_groups_reach_an_encoded_frame_and_its_report(phimap, table, tmp_path):
+    file, frame = table
+    frame.assign(kind=np.where(frame["a"] > 0, "warm", "cold")).to_csv(file, index=False)
+    words = ("fit", file, "--target", "y", "--groups", "person", "--drop", "day", "--report", tmp_path / "r.html")
+    result = phimap(*words, "--model", tmp_path / "m.phimap", *SMALL)
+    assert result.exit_code == 0, result.stderr
+    assert pm.load(tmp_path / "m.phimap")._fitted.has_units
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--groups", "person", "--time", "day"), ("--groups and --time", "both")),
+        (("--groups", "nobody"), ("nobody",)),
+        (("--groups", "person", "--scheduler", "tcp://localhost:1"), ("--scheduler",)),
+    ],
+)
+def test_what_cannot_be_is_refused(phimap, table, words, told):
+    assert_refused(phimap("fit", table[0], "--target", "y", *words, *SMALL), *told)
+
+
+def test_a_missing_group_is_refused(phimap, table):
+    file, frame = table
+    frame["person"] = frame["person"].where(np.arange(N) != 7)
+    frame.to_csv(file, index=False)
+    assert_refused(phimap("fit", file, "--target", "y", "--groups", "person", *SMALL), "person", "row 8")
+
+
+@pytest.mark.parametrize(("option", "column"), [("--groups", "person"), ("--time", "day")])
+def test_a_comparison_splits_in_the_same_way(phimap, table, option, column):
+    file, frame = table
+    quick = {"models": ["linear", "gaussian"], "n_components": 16, "splits": 2}
+    words = ("--models", "linear,gaussian", "--features", "16", "--splits", "2", "--json", "-q")
+    result = phimap("compare", file, "--target", "y", option, column, "--columns", "a,b,c", *words)
+    assert result.exit_code == 0, result.stderr
+    validation = "random" if option == "--groups" else "last"
+    X = frame[["a", "b", "c"]].to_numpy(np.float32)
+    expected = pm.compare(X, frame["y"], groups=frame[column].astype(str), validation=validation, **quick)
+    found = {one["name"]: one["errors"] for one in json.loads(result.stdout)["models"]}
+    for one in expected.results:
+        np.testing.assert_allclose(found[one.name], one.errors, rtol=1e-4)
+    # Rows of a known group are predicted better, so the errors on new groups are larger.
+    if option == "--groups":
+        offsets = pm.compare(np.hstack([X, pd.get_dummies(frame["person"])]), frame["y"], **quick)
+        assert min(one.error for one in offsets.results) < 0.7 * min(one.error for one in expected.results)

@@ -1,0 +1,173 @@
+"""Exported models of all kinds give the predictions of the models themselves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import safetensors.numpy
+from numpy.testing import assert_array_equal
+
+import phimap as pm
+from phimap.exports.frames import cells_as_inputs
+from phimap.exports.onnx_model import OPSET, run_onnx
+from phimap.learn.extrapolation import OutsideWarning
+from tests.exports.conftest import frame, model_of, rows_for
+
+
+def predicted(model: Any, X: Any, method: str = "predict") -> np.ndarray:
+    """The model's own answer, in float64 for arrays."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutsideWarning)
+        return getattr(model, method)(X.astype(np.float64) if isinstance(X, np.ndarray) else X)
+
+
+def module_of(folder: Path) -> ModuleType:
+    spec = spec_from_file_location("predict", folder / "predict.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def assert_near(found: np.ndarray, expected: np.ndarray, tolerance: float) -> None:
+    assert found.reshape(expected.shape).dtype.kind == "f"
+    assert np.abs(found.reshape(expected.shape) - expected).max() <= tolerance * np.ptp(expected)
+
+
+def test_onnx(model: Any, tmp_path: Path) -> None:
+    pm.export(model, tmp_path / "m.onnx")
+    X = rows_for(model)
+    inputs = {"X": X} if model.encoder_ is None else cells_as_inputs(model.encoder_, X)
+    found = run_onnx((tmp_path / "m.onnx").read_bytes(), inputs)
+    expected = predicted(model, X)
+    if not hasattr(model, "classes_"):
+        assert_near(found["variable"], expected, 1e-4)
+        return
+    labels = found["label"] if found["label"].dtype == object else found["label"].astype(expected.dtype)
+    assert np.mean(labels == expected) >= 0.999
+    assert_near(found["probabilities"], predicted(model, X, "predict_proba"), 1e-4)
+
+
+def test_numpy(model: Any, tmp_path: Path) -> None:
+    pm.export(model, tmp_path / "folder", format="numpy")
+    runtime, X = module_of(tmp_path / "folder").load(tmp_path / "folder"), rows_for(model)
+    expected, found = predicted(model, X), runtime.predict(X)
+    if not hasattr(model, "classes_"):
+        assert found.shape == expected.shape
+        assert_near(found, expected, 1e-5)
+        return
+    assert np.mean(found == expected) >= 0.999
+    assert_near(runtime.predict_proba(X), predicted(model, X, "predict_proba"), 1e-5)
+
+
+def test_predict_is_readable(model: Any, tmp_path: Path) -> None:
+    pm.export(model, tmp_path / "folder", format="numpy")
+    lines = (tmp_path / "folder" / "predict.py").read_text().splitlines()
+    assert len(lines) <= 300
+    assert max(map(len, lines)) <= 120
+    pm.export(model, tmp_path / "again", format="numpy")
+    for name in ("predict.py", "model.safetensors"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "folder" / name).read_bytes()
+
+
+def test_corrections_are_exported() -> None:
+    corrections = model_of("corrected").corrections_
+    assert corrections is not None
+    assert corrections.partition.n_regions > 1
+
+
+def test_onnx_states_its_interface(plain: Any, tmp_path: Path) -> None:
+    import onnx
+
+    pm.export(plain, tmp_path / "m.onnx")
+    proto = onnx.load(tmp_path / "m.onnx")
+    onnx.checker.check_model(proto, full_check=True)
+    assert [(one.domain, one.version) for one in proto.opset_import] == [("", OPSET)]
+    assert [one.name for one in proto.graph.input] == ["X"]
+    assert [one.name for one in proto.graph.output] == ["variable"]
+    lengths = proto.graph.input[0].type.tensor_type.shape.dim
+    assert (lengths[0].dim_param, lengths[1].dim_value) == ("n", 5)
+    for n in (1, 3):
+        assert run_onnx((tmp_path / "m.onnx").read_bytes(), {"X": np.ones((n, 5), np.float32)})["variable"].shape == (
+            n,
+            1,
+        )
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """The environment of a Python that finds NumPy and no other package."""
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    home = Path(np.__file__).parent
+    for name in ("numpy", "numpy.libs"):
+        if (home.parent / name).exists():
+            (packages / name).symlink_to(home.parent / name)
+    return {"PYTHONPATH": str(packages), "PATH": os.environ["PATH"]}
+
+
+def run_bare(bare: dict[str, str], *args: object) -> str:
+    done = subprocess.run(
+        [sys.executable, "-S", *map(str, args)], env=bare, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_predictions_with_numpy_alone(plain: Any, tmp_path: Path, bare: dict[str, str]) -> None:
+    pm.export(plain, tmp_path / "folder", format="numpy")
+    X = rows_for(plain)
+    np.savetxt(tmp_path / "rows.csv", X, delimiter=",", fmt="%.9g")
+    missing = (
+        "import importlib.util as u; print([n for n in ('scipy', 'numba', 'sklearn', 'phimap') if u.find_spec(n)])"
+    )
+    assert run_bare(bare, "-c", missing).strip() == "[]"
+    printed = run_bare(bare, tmp_path / "folder" / "predict.py", tmp_path / "folder", tmp_path / "rows.csv")
+    assert_near(np.array(printed.split(), dtype=float), predicted(plain, X), 1e-5)
+
+
+def test_cells_of_csv_with_numpy_alone(tmp_path: Path, bare: dict[str, str]) -> None:
+    model, table = model_of("frame classes"), rows_for(model_of("frame classes"))
+    pm.export(model, tmp_path / "folder", format="numpy")
+    expected = predicted(model, table)
+    shuffled = table[table.columns[::-1]].assign(more="x, y")
+    shuffled.to_csv(tmp_path / "rows.csv", index=False)
+    run_bare(bare, tmp_path / "folder" / "predict.py", tmp_path / "folder", tmp_path / "rows.csv", tmp_path / "out.csv")
+    assert_array_equal(pd.read_csv(tmp_path / "out.csv", header=None)[0], expected)
+
+
+def test_runtime_refuses_bad_rows(plain: Any, tmp_path: Path) -> None:
+    pm.export(plain, tmp_path, format="numpy")
+    runtime = module_of(tmp_path).load(tmp_path)
+    with pytest.raises(ValueError, match=r"of shape \(n, 5\), got \(2, 4\)"):
+        runtime.predict(np.ones((2, 4)))
+    with pytest.raises(ValueError, match="must be finite"):
+        runtime.predict(np.full((2, 5), np.nan))
+    assert runtime.predict(np.empty((0, 5))).shape == (0,)
+
+
+def test_runtime_refuses_bad_cells(tmp_path: Path) -> None:
+    pm.export(model_of("frame"), tmp_path, format="numpy")
+    runtime, table = module_of(tmp_path).load(tmp_path), frame()
+    name = table.columns[0]
+    with pytest.raises(ValueError, match="got none called 'town'"):
+        runtime.predict(table.drop(columns="town"))
+    with pytest.raises(ValueError, match="has 'many' at row 0, which is no number"):
+        runtime.predict({one: ["many"] if one == name else [str(table[one][1])] for one in table.columns})
+
+
+def test_names_stay_out_of_the_source(tmp_path: Path) -> None:
+    pm.export(model_of("frame"), tmp_path, format="numpy")
+    assert "size" not in (tmp_path / "predict.py").read_text().replace("size = int", "").replace("8 + size", "")
+    assert safetensors.numpy.load_file(tmp_path / "model.safetensors")

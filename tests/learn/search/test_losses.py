@@ -1,0 +1,91 @@
+"""The choice of the loss of a classifier."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+import phimap as pm
+from phimap.learn.search.effort import EFFORTS
+from phimap.learn.search.families import radial
+from phimap.learn.search.log import SearchLog, TrialLog
+from phimap.learn.search.losses import losses_tried
+from phimap.learn.search.sample import SearchSample
+from phimap.learn.search.search import SearchResult
+
+
+def problem(n, rng, classes=2, *, size=2.0):
+    """Rows (n, 4) and labels, drawn from probabilities that are a smooth function of the rows of this `size`."""
+    X = rng.standard_normal((n, 4)).astype(np.float32)
+    score = size * (X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2])) + rng.logistic(size=n)
+    return X, np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_log_losses_are_those_of_another_solver(classes, rng):
+    X, y = problem(2400, rng, classes)
+    Y = np.where(y == 1, 1.0, -1.0)[:, None] if classes == 2 else np.eye(classes)[y]
+    sample = SearchSample(X, Y, np.ones(len(y)))
+    family = radial(1.5, ())
+    found = SearchResult(family.make(3.0), family, None, None)
+    tried = losses_tried(found, sample, EFFORTS["fast"], 0, 1, TrialLog())
+    assert list(tried) == ["squared", "logistic", "squared_hinge"]
+    training, held_out = sample.folds()[0]
+    phi = family.trial_features(found.kernel, 512, 0, 1).fit(X[training])
+    others = [
+        log_loss(
+            y[held_out],
+            LogisticRegression(C=C, max_iter=500)
+            .fit(phi.transform(X[training]), y[training])
+            .predict_proba(phi.transform(X[held_out])),
+        )
+        for C in (0.03, 0.3, 3.0, 30.0)
+    ]
+    assert tried["logistic"] == pytest.approx(min(others), rel=0.02)
+
+
+def test_the_logistic_loss_is_taken_where_it_gives_better_probabilities(tmp_path):
+    # Certain labels favour the logistic loss. On these rows its log loss is lower by 14 %.
+    X, y = problem(3000, np.random.default_rng(1), size=16.0)
+    models = [
+        pm.KernelClassifier(n_components=256, effort="fast", loss=loss, random_state=0).fit(X[:2000], y[:2000])
+        for loss in ("auto", "squared", "logistic")
+    ]
+    search = models[0].search_
+    assert models[0].loss_ == search.best_loss()[0] == "logistic"
+    np.testing.assert_array_equal(models[0].predict_proba(X), models[2].predict_proba(X))
+    losses = [log_loss(y[2000:], model.predict_proba(X[2000:])) for model in models[:2]]
+    assert losses[0] < losses[1]
+    pm.save(models[0], tmp_path / "model.phimap")
+    loaded = pm.load(tmp_path / "model.phimap")
+    assert loaded.loss_ == "logistic"
+    np.testing.assert_array_equal(loaded.predict_proba(X), models[0].predict_proba(X))
+
+
+def test_the_squared_loss_stays_where_others_gain_little():
+    def log(*losses):
+        empty = np.zeros(0)
+        found = np.array(losses)
+        return SearchLog((), (), empty, empty, empty, empty, empty, losses=("squared", "logistic"), log_losses=found)
+
+    assert log(1.0, 0.99).best_loss() == ("squared", 1.0)
+    assert log(1.0, 0.97).best_loss() == ("logistic", 0.97)
+
+
+def test_a_given_kernel_has_the_squared_loss(rng):
+    X, y = problem(400, rng)
+    models = [pm.KernelClassifier("gaussian", 64, loss=loss, random_state=0).fit(X, y) for loss in ("auto", "squared")]
+    assert models[0].loss_ == "squared"
+    np.testing.assert_array_equal(models[0].predict_proba(X), models[1].predict_proba(X))
+    models[0].partial_fit(X, y)
+    assert models[0].loss_ == "squared"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_that_say_nothing_and_rows_that_say_all_have_losses(dtype, rng):
+    """The Gram matrix of the trial is singular, or the least alpha of the search is far below its rounding."""
+    y = np.arange(240) % 2
+    for X in (np.ones((240, 3)), np.repeat(rng.standard_normal((4, 2)), 60, axis=0), y[:, None] + np.zeros((1, 2))):
+        model = pm.KernelClassifier(effort="fast", random_state=0).fit(X.astype(dtype), y)
+        assert np.isfinite(model.search_.log_losses).all()
+        assert np.isfinite(model.predict_proba(X.astype(dtype))).all()

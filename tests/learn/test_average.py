@@ -1,0 +1,201 @@
+"""The average of a kernel model and trees: its share, its errors, where it is learned, and what is told of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+import phimap as pm
+from phimap.learn import average
+from phimap.learn.rows.validation import HeldOutKeys
+from phimap.learn.trees.growth import Boosting, _truncated
+
+FAST = {"effort": "fast", "random_state": 0, "n_components": 128, "metric": None}
+
+
+def steps(rng, n=1600):
+    """Rows whose target jumps, by one column after the other; a smooth kernel errs near every jump."""
+    X = rng.uniform(-1, 1, (n, 5))
+    y = np.sign(X[:, 0] - 0.3) + np.sign(X[:, 1] + 0.1) * np.sign(X[:, 2]) + 0.1 * rng.standard_normal(n)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(5)
+    return *steps(rng), *steps(rng, 4000)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    X, y, _, _ = data
+    return pm.KernelRegressor(**FAST).fit(X, y)
+
+
+def kernel_part(model):
+    """The model without its trees."""
+    found = pm.KernelRegressor(**model.get_params())
+    vars(found).update(vars(model), _fitted=replace(model._fitted, trees=None))
+    return found
+
+
+def test_trees_lower_the_error_where_the_target_jumps(model, data):
+    _, _, X, y = data
+    without, trees = kernel_part(model), model.trees_
+    errors = [np.square(one.predict(X) - y).mean() for one in (model, without)]
+    assert errors[0] < 0.7 * errors[1]
+    assert 0 < trees.share <= 1
+    mixed = (1 - trees.share) * without.predict(X) + trees.share * trees.outputs(X, 1)[:, 0]
+    np.testing.assert_allclose(model.predict(X), mixed, rtol=1e-10)
+
+
+@pytest.mark.parametrize("crosses", [True, False])
+def test_rounds_and_share_have_the_least_squared_error(data, monkeypatch, crosses):
+    """Of all multiples of ten rounds and all shares, on rows left out of scikit-learn's boosting as well."""
+    X, y, _, _ = data
+    monkeypatch.setattr(average, "_takes_folds", lambda validation: crosses)
+    model = pm.KernelRegressor(**FAST).fit(X, y)
+    state = model._state
+    held_out, keys = HeldOutKeys.of_sample(state.sample, len(X)), state.sample.keys_of(0, len(X))
+    by_key = np.argsort(keys)
+    others = by_key[~np.isin(keys[by_key], held_out.conformal)]
+    folds = (
+        [np.intersect1d(others, by_key[k::3]) for k in range(3)]
+        if crosses
+        else [np.flatnonzero(np.isin(keys, held_out.validation))]
+    )
+    outputs = []
+    for fold in folds:
+        trained = np.setdiff1d(others, fold)
+        # Of fewer than 200,000 rows the bins are those of all rows, so that nothing depends on the seed.
+        boosting = HistGradientBoostingRegressor(
+            learning_rate=0.05, max_iter=500, l2_regularization=0.1, early_stopping=False
+        ).fit(_truncated(X[trained]), y[trained])
+        outputs.append(np.stack(list(boosting.staged_predict(X[fold]))))
+    judging = np.concatenate(folds)
+    errors = leave_one_out_errors(model, X[judging], y[judging])
+    best = np.inf
+    for n_rounds in range(average._STEP, 501, average._STEP):
+        towards = y[judging] - np.concatenate([one[n_rounds - 1] for one in outputs]) - errors
+        share = np.clip(-(errors @ towards) / (towards @ towards), 0, 1)
+        loss = np.square(errors + share * towards).sum()
+        if loss < best:
+            best, expected = loss, (n_rounds, share)
+    assert model.trees_.roots.size == expected[0]
+    assert model.trees_.share == pytest.approx(expected[1], rel=1e-3)
+    assert np.square(model.trees_.errors).sum() == pytest.approx(best, rel=1e-3)
+
+
+def leave_one_out_errors(model, X, y):
+    """Errors of the kernel model at training rows, each predicted by a fit without it, from the hat matrix."""
+    state, solution = model._state, model.solution_
+    leverages = state.sums.leverages(solution.alpha, 1)
+    Z = model.feature_map_.transform(model.scaling_.bind(pm.ops.host()).apply(pm.ops.host(), X)) - leverages.mean
+    free = 1 - leverages.quadratic_forms(Z) - 1 / leverages.weight
+    return (y - kernel_part(model).predict(X)) / free
+
+
+def test_no_trees_where_the_kernel_serves(rng):
+    X = rng.uniform(-1, 1, (1500, 3))
+    y = np.sin(2 * X[:, 0]) * X[:, 1] + np.cos(X[:, 2])
+    model = pm.KernelRegressor(**FAST).fit(X, y)
+    assert model.trees_ is None
+    assert pm.KernelRegressor(**FAST, trees=None).fit(X, y).predict(X).tolist() == model.predict(X).tolist()
+
+
+@pytest.mark.filterwarnings("ignore::phimap.learn.monotone.MonotonicityWarning")
+@pytest.mark.parametrize(
+    ("n", "options"),
+    [
+        (900, {}),
+        (1600, {"trees": None}),
+        (1600, {"kernel": "gaussian"}),
+        (1600, {"loss": "huber"}),
+        (1600, {"monotonic_cst": [1, 0, 0, 0, 0]}),
+        (1600, {"memory": "600KB"}),
+        (1600, {"time_limit": 1e-9}),
+    ],
+    ids=lambda value: str(value),
+)
+def test_where_no_trees_are_tried(data, monkeypatch, n, options):
+    X, y, _, _ = data
+    monkeypatch.setattr(average, "Boosting", None)
+    if options.get("memory"):
+        # A budget for which the rows are too many for trees, and enough for the rest of the fit.
+        monkeypatch.setattr(average, "_COLUMN_BYTES", 1e9)
+        options = {"memory": "1GB"}
+    assert pm.KernelRegressor(**{**FAST, **options}).fit(X[:n], y[:n]).trees_ is None
+
+
+def test_bad_parameter():
+    with pytest.raises(ValueError, match="`trees` must be"):
+        pm.KernelRegressor(trees="many").fit(np.eye(4), np.arange(4.0))
+
+
+def test_intervals_cover_and_deviations_match(model, data):
+    _, _, X, y = data
+    bounds = model.predict_interval(X, coverage=0.9)
+    covered = ((bounds[:, 0] <= y) & (y <= bounds[:, 1])).mean()
+    # 160 conformal rows: the coverage has a standard deviation of .024, and the 4,000 rows add .005.
+    assert abs(covered - 0.9) < 5 * 0.025
+    _, deviation = model.predict(X, return_std=True)
+    # The noise is estimated from the errors of the average, which are far smaller than those of the kernel model.
+    known, without = model.trees_.errors, leave_one_out_errors(model, X, y)
+    assert 0.8 < np.square(deviation).mean() / np.square(known).mean() < 1.25
+    assert np.square(deviation).mean() < 0.5 * np.square(without).mean()
+
+
+def test_diverging_trees_are_not_used(data, monkeypatch):
+    class Diverging(Boosting):
+        def grow(self, n_rounds):
+            trees = super().grow(n_rounds)
+            return replace(trees, values=1e6 * trees.values) if len(self._rows.X) == 1600 else trees
+
+    X, y, test, expected = data
+    monkeypatch.setattr(average, "Boosting", Diverging)
+    model = pm.KernelRegressor(**FAST).fit(X, y)
+    assert model.trees_ is not None
+    assert np.abs(model.predict(test) - expected).max() < 4
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classifiers(data, n_classes):
+    X, y, test, expected = data
+    cuts = np.quantile(y, np.arange(1, n_classes) / n_classes)
+    labels, others = (np.array(["a", "b", "c"])[np.digitize(one, cuts)] for one in (y, expected))
+    model = pm.KernelClassifier(**FAST).fit(X, labels)
+    without = pm.KernelClassifier(**FAST, trees=None).fit(X, labels)
+    assert model.trees_ is not None
+    assert model.loss_ == "squared"
+    assert model.score(test, others) > without.score(test, others)
+    losses = []
+    for one in (model, without):
+        shares = one.predict_proba(test)
+        np.testing.assert_allclose(shares.sum(axis=1), 1)
+        losses.append(-np.log(shares[np.arange(len(test)), np.searchsorted(one.classes_, others)]).mean())
+    assert losses[0] < losses[1]
+    sets = model.predict_set(test, coverage=0.9)
+    assert sets[np.arange(len(test)), np.searchsorted(model.classes_, others)].mean() > 0.9 - 5 * 0.025
+
+
+def test_targets_far_from_zero(data):
+    X, y, test, _ = data
+    plain, moved = (pm.KernelRegressor(**FAST).fit(X, one) for one in (y, 1e30 * (y + 1e6)))
+    assert moved.target_units_ is not None
+    assert moved.trees_ is not None
+    np.testing.assert_allclose(moved.predict(test) / 1e30 - 1e6, plain.predict(test), atol=1e-3)
+
+
+def test_files_rows_added_and_description(model, data, tmp_path):
+    X, y, test, _ = data
+    for statistics in (False, True):
+        pm.save(model, tmp_path / "m.phimap", statistics=statistics)
+        loaded = pm.load(tmp_path / "m.phimap")
+        np.testing.assert_allclose(loaded.predict(test), model.predict(test), rtol=1e-6)
+    assert loaded.trees_.errors.size
+    loaded.partial_fit(X[:50], y[:50])
+    assert loaded.trees_ is None
+    assert "trees" in model._repr_html_()

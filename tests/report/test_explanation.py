@@ -1,0 +1,61 @@
+"""Figures of Shapley values: labels that fit, columns of two values, and captions."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import numpy as np
+
+from phimap.explain import Explanation
+from phimap.report import explanation, style
+
+#: Points of a letter of a tick label in the page's fonts, at 10.5 points.
+LETTER = 6.0
+
+
+def found(*columns, scale=1.0, name="column"):
+    """An explanation whose values rise with the column."""
+    data = np.stack(columns, axis=1)
+    values = scale * (data - data.mean(axis=0)) / np.ptp(data, axis=0)
+    return Explanation(values, 0.0, data, [f"{name} {j}" for j in range(data.shape[1])], True)
+
+
+def labels_of_x(svg):
+    """Places and texts of the numbers at the x axis, and the width of the figure, in points."""
+    width = float(re.search(r'viewBox="0 0 ([0-9.]+)', svg).group(1))
+    axis = svg[svg.index("xtick_1") : svg.index("matplotlib.axis_2")]
+    texts = re.findall(r'<text[^>]*?(?:x="([0-9.]+)"|translate\(([0-9.]+) )[^>]*>([^<A-Za-z]*)</text>', axis)
+    return [(float(x or moved), text) for x, moved, text in texts], width
+
+
+def test_the_last_label_of_an_axis_is_not_cut():
+    plot = explanation.along(found(np.linspace(-124.3, -114.45, 40)), 0)
+    labels, width = labels_of_x(plot.svg)
+    assert len(labels) > 3
+    assert max(x + LETTER * len(text) / 2 for x, text in labels) < width
+
+
+def test_long_labels_below_marks_have_space():
+    plot = explanation.beeswarm(found(np.linspace(0, 1, 40), scale=430_000.0, name="housing median age"))
+    labels, _ = labels_of_x(plot.svg)
+    ends = sorted((x - LETTER * len(text) / 2, x + LETTER * len(text) / 2) for x, text in labels)
+    assert all(one[1] + 3 * LETTER < other[0] for one, other in pairwise(ends))
+
+
+def test_columns_of_two_values_are_drawn_like_categories():
+    one = found(np.arange(20) % 2 * 1.0, np.arange(20) % 3 * 1.0)
+    assert explanation._along_caption(one, 0).endswith("one mark a row, and lines at the means.")
+    assert explanation._along_caption(one, 1).endswith("one mark a row.")
+    shown = [re.findall(r">(Shapley value|column 1)<", explanation.along(one, j).svg) for j in (0, 1)]
+    assert shown == [["Shapley value"], ["column 1", "Shapley value"]]
+
+
+def test_values_of_zero_have_no_sign():
+    assert [explanation._signed(value) for value in (0.0, 2.5, -2.5)] == ["0", "+2.5", "\N{MINUS SIGN}2.5"]
+
+
+def test_labels_that_fit_move_no_margin():
+    with style.Plot("short", "Short labels.") as plot:
+        plot.axes.set_xlim(0.0, 1.0)
+    assert style._overhang(plot.axes, 5.0) <= style._LETTER * 3
