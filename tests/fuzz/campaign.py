@@ -54,6 +54,10 @@ class Campaign:
                 if (outcome := self.meet(str(path)))[0] != "works":
                     raise RuntimeError(f"{name} as it was written: {outcome}")
             worker = Worker(self.meet)
+            for name in self.whole():
+                # Servers load a model, predict, and fork: a lock of the parent's threads would never be opened.
+                if (outcome := worker(str(Path(folder) / name)))[0] != "works":
+                    raise RuntimeError(f"{name} in a forked process: {outcome}")
             for i in range(first, first + n):
                 name, write = self.damaged(np.random.default_rng([seed, i]))
                 path = Path(folder) / name

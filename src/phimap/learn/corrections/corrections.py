@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from sklearn.metrics import pairwise_distances_argmin_min
 
 from phimap.kernels import Kernel
 from phimap.learn.corrections.partition import Partition
 from phimap.learn.validated import ValidatedPart
 from phimap.ops import ops_for, run_tasks
+from phimap.ops.primitives.distances import sums_of_differences
 from phimap.ops.primitives.kernel_matrix import kernel_matrix
 from phimap.records import NOT_SAVED, Record, of_floats, of_indices, of_number
+
+# Distances that are computed at once, which take 8 MiB.
+_DISTANCES = 2**20
 
 
 @dataclass(frozen=True)
@@ -108,9 +111,15 @@ class Corrections(ValidatedPart, Record):
 
 def nearest(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Euclidean distances (n,) from the rows of `X` (n, d) to the nearest of `rows` (r, d); infinite if r is 0."""
-    if not len(X) or not len(rows):
+    if not len(rows):
         return np.full(len(X), np.inf)
-    return pairwise_distances_argmin_min(X.astype(np.float64), rows.astype(np.float64))[1]
+    X, rows, step = X.astype(np.float64), rows.astype(np.float64), max(1, _DISTANCES // len(rows))
+    result = np.empty(len(X))
+    for start in range(0, len(X), step):
+        block = slice(start, start + step)
+        # scikit-learn's search runs under OpenMP, which never returns in a process forked after its first use.
+        result[block] = sums_of_differences(ops_for(X), X[block], rows, 2).min(axis=1)
+    return np.sqrt(result)
 
 
 def moved_rows(X: np.ndarray, root: np.ndarray | None) -> np.ndarray:
