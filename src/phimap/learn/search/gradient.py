@@ -47,6 +47,9 @@ class FourierLoss:
     n_training : int
     directions : ndarray of shape (p, k), float32
         Frequencies of the kernel; p is the number of columns of the rows after multiplication by the root.
+    features, slopes : ndarray of shape (n, 2 k), float32
+        Memory of the features and of the derivatives by them. Each call overwrites it: new memory would take as much
+        time as the computation.
 
     Notes
     -----
@@ -70,6 +73,8 @@ class FourierLoss:
     weights: np.ndarray
     n_training: int
     directions: np.ndarray
+    features: np.ndarray
+    slopes: np.ndarray
 
     @property
     def is_uniform(self) -> bool:
@@ -85,7 +90,8 @@ class FourierLoss:
         weights = weights / weights.mean()
         Y = Y - weights[:half] @ Y[:half] / weights[:half].sum()
         X, Y, weights, directions = (np.ascontiguousarray(part, np.float32) for part in (X, Y, weights, directions))
-        return cls(X, Y, weights, half, directions)
+        features, slopes = (np.empty((len(X), 2 * directions.shape[1]), np.float32) for _ in range(2))
+        return cls(X, Y, weights, half, directions, features, slopes)
 
     def __call__(self, root: np.ndarray, alpha: float) -> tuple[float, np.ndarray, float]:
         """Return the loss and its derivatives with respect to `root` and to the logarithm of `alpha`."""
@@ -94,7 +100,7 @@ class FourierLoss:
         root = root.astype(X.dtype)
         projections = X @ (root[:, None] * W if root.ndim == 1 else root @ W)
         # The mean and the factor k^(-1/2) enter in the products, which saves passes over the features.
-        features = np.empty((len(X), 2 * k), X.dtype)
+        features, slopes = self.features, self.slopes
         np.cos(projections, out=features[:, :k])
         np.sin(projections, out=features[:, k:])
         F, G, weights = features[:n], features[n:], self.weights[:, None]
@@ -127,10 +133,12 @@ class FourierLoss:
         left = np.zeros((len(X), 2 * t + 1), X.dtype)
         left[:n, :t], left[:n, t:-1], left[n:, t:-1] = r, -u, g
         left[:n, -1:] = -weights[:n] / np.float32(total)
-        slopes = left @ np.concatenate([v, c, of_mean[:, None]], axis=1).astype(X.dtype).T
-        of_projections = features[:, :k] * slopes[:, k:]
-        of_projections -= features[:, k:] * slopes[:, :k]
-        of_products = X.T @ of_projections
+        np.matmul(left, np.concatenate([v, c, of_mean[:, None]], axis=1).astype(X.dtype).T, out=slopes)
+        # The derivatives by the projections: those by the sines times the cosines minus the reverse.
+        features[:, :k] *= slopes[:, k:]
+        features[:, k:] *= slopes[:, :k]
+        of_products = X.T @ features
+        of_products = of_products[:, :k] - of_products[:, k:]
         of_root = np.einsum("ij,ij->i", of_products, W) if root.ndim == 1 else of_products @ W.T
         loss = float(np.log(squared / float(self.weights[n:].sum(dtype=np.float64))))
         return loss, of_root.astype(np.float64), -alpha * k * float(np.sum(v * c))

@@ -26,16 +26,18 @@ _MOST_POWER = 1
 # A kernel explains next to nothing if its error exceeds this share of the variance of the targets.
 _BLIND = 0.8
 # Candidates of any kind reach the next rung if their error is at most this multiple of the least error.
-_RIVAL = 1.05
+_RIVAL = 1.03
 # The best candidates of a kind of metric reach the next rung only if their error is at most this multiple of the least
 # error.
 _HOPELESS = 1.5
+# Candidates reach the last rung if their error is at most this multiple of that of the best candidate.
+_CLOSE = 1.02
 # A smaller length scale is taken if the error of the trials rises by at most this share.
 _LOSS = 0.005
 #: Random features replace landmarks if their error is at most this multiple of the error of landmarks.
 TOLERANCE = 1.01
 # A metric is refined by the gradients of the fits if the error is at most this multiple of the least error.
-_NEAR = 1.1
+_NEAR = 1.05
 # Least number of rows on which a metric is learned. On fewer rows it would be fitted to noise.
 _LEAST_ROWS_OF_METRIC = 80
 # Power to which the first metric of an additive model is raised. The result is closer to the identity, and so does not
@@ -63,6 +65,8 @@ class SearchResult:
         Index of the chosen sample.
     best : KernelCandidate or None
         The candidate at the last rung; None if nothing was searched.
+    size : tuple of int
+        Width of the maps and number of rows of the last rung; zeros if nothing was searched.
     """
 
     kernel: Kernel
@@ -71,6 +75,7 @@ class SearchResult:
     log: SearchLog | None
     scaling: int = 0
     best: KernelCandidate | None = None
+    size: tuple[int, int] = (0, 0)
 
 
 def search(
@@ -107,12 +112,15 @@ def search(
     At the first rung, every family chooses its width. Then metrics are learned by gradients, one of each kind, and
     every family is tried with them. The best candidates of each kind of metric reach the second rung, which has wider
     maps and more rows. There the best candidate may change its width, or a sibling may replace it. The last rung
-    compares the best candidates of each kind again. If there are few rows, the first rung is the only one.
+    compares the best candidate with those close to it. If there are few rows, the second rung is the last, and has the
+    same rows as the first.
 
     **Cost.** See `run_trial` and `FourierLoss`.
     """
     sizes = list(zip(effort.n_components, effort.n_rows, strict=True))
-    sizes = sizes[:1] if samples[0].n_rows <= effort.n_rows[0] else sizes
+    if samples[0].n_rows <= effort.n_rows[0]:
+        # Wider maps on the same rows, unless every training row is a landmark of the first ones.
+        sizes = sizes[: 1 + (samples[0].n_learned > effort.n_components[0])]
     of_scalings = [
         [Rung(sample.first(n_rows), width, seed, n_jobs, log) for width, n_rows in sizes] for sample in samples
     ]
@@ -135,13 +143,14 @@ def search(
         best = second.tempered(best, effort.rounds)
     best = _with_fewest_flops(best, second)
     for rung in rungs[2:]:
-        others = [one for one in candidates if one is not best]
-        best = least_error(rung.evaluate(_survivors([best, *others], effort.survivors)))
+        close = [one for one in candidates if one is not best and one.error <= _CLOSE * best.error]
+        best = least_error(rung.evaluate([best, *close]))
         best = _narrower(best, rung)
         best = rung.refine_metric(best, effort.rounds) if best.metric != "none" else best
     if effort.combines and len(families) > 1:
         best = rungs[-1].best_combination(best, partners())
-    return SearchResult(best.family.make(best.length_scale), best.family, best.root, log.record(), scaling, best)
+    size = rungs[-1].n_components, rungs[-1].sample.n_rows
+    return SearchResult(best.family.make(best.length_scale), best.family, best.root, log.record(), scaling, best, size)
 
 
 def _with_fewest_flops(candidate: KernelCandidate, rung: Rung) -> KernelCandidate:

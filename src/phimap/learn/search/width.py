@@ -19,16 +19,15 @@ from phimap.learn.search.trial import FIRST_ALPHA, run_trial
 #: Maximum number of features that is chosen automatically.
 MOST_COMPONENTS = 8192
 _LEAST_COMPONENTS = 256
-# First width that is tried, and largest width that is tried. The gain of a larger width is predicted from the gain of
-# the last doubling.
-_FIRST_TRIED, _MOST_TRIED = 1024, 2048
+# Width that is tried beside its half. The gain of a larger width is predicted from the gain of this doubling.
+_TRIED = 1024
 _MOST_ROWS = 8000
-# The next doubling is tried if the last doubling lowered the mean squared error by this share. A width above
-# `_MOST_TRIED` is taken without a trial, but only if the doubling before it gained twice this share.
+# A smaller width may do if the doubling lowered the mean squared error by less than this share. A larger width is taken
+# only if the doubling before it gained twice this share.
 _GAIN = 0.01
 # A smaller width is preferred if its error exceeds the least error by at most this share.
 _LOSS = 0.005
-# A doubling that is not tried must leave at least this many rows for each feature.
+# A further doubling must leave at least this many rows for each feature.
 _ROWS_A_FEATURE = 3
 
 
@@ -86,8 +85,10 @@ def choose_width(
     while most > _LEAST_COMPONENTS and n_rows * most**2 > effort.most_products:
         most //= 2
     if log.is_over():
-        return min(_FIRST_TRIED, most)
+        return min(_TRIED, most)
     small = sample.first(_MOST_ROWS)
+    # The last rung of the search may have had the same rows.
+    known = {} if found.best is None else {found.size: found.best.error}
     alpha = FIRST_ALPHA if found.best is None else found.best.alpha
 
     def error(width: int) -> float:
@@ -97,16 +98,9 @@ def choose_width(
         make = partial(found.family.trial_features, found.kernel, components, seed, None)
         return run_trial(make, roots, small, alpha).error
 
-    width = min(_FIRST_TRIED, most)
-    # If the last rung of the search had the same width and rows, the error is already known.
-    rung = -1 if sample.n_rows > effort.n_rows[0] else 0
-    is_known = effort.n_components[rung] == width and sample.n_rows <= _MOST_ROWS
-    errors = {width: found.best.error if found.best and is_known else error(width), width // 2: error(width // 2)}
+    width = min(_TRIED, most)
+    errors = {size: known.get((size, small.n_rows)) or error(size) for size in (width, width // 2)}
     gain = 1 - errors[width] / errors[width // 2] if errors[width // 2] > 0 else 0.0
-    while gain >= _GAIN and 2 * width <= min(most, _MOST_TRIED):
-        width *= 2
-        errors[width] = error(width)
-        gain = 1 - errors[width] / errors[width // 2]
     if gain < _GAIN:
         if errors[min(errors)] <= (1 + _LOSS) * min(errors.values()) and min(errors) > _LEAST_COMPONENTS:
             errors[min(errors) // 2] = error(min(errors) // 2)
