@@ -72,13 +72,13 @@ def test_rounds_and_share_have_the_least_squared_error(data, monkeypatch, crosse
         trained = np.setdiff1d(others, fold)
         # Of fewer than 200,000 rows the bins are those of all rows, so that nothing depends on the seed.
         boosting = HistGradientBoostingRegressor(
-            learning_rate=0.05, max_iter=500, l2_regularization=0.1, early_stopping=False
+            learning_rate=0.1, max_iter=250, l2_regularization=0.1, early_stopping=False
         ).fit(_truncated(X[trained]), y[trained])
         outputs.append(np.stack(list(boosting.staged_predict(X[fold]))))
     judging = np.concatenate(folds)
     errors = leave_one_out_errors(model, X[judging], y[judging])
     best = np.inf
-    for n_rounds in range(average._STEP, 501, average._STEP):
+    for n_rounds in range(average._STEP, 251, average._STEP):
         towards = y[judging] - np.concatenate([one[n_rounds - 1] for one in outputs]) - errors
         share = np.clip(-(errors @ towards) / (towards @ towards), 0, 1)
         loss = np.square(errors + share * towards).sum()

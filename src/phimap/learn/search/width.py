@@ -19,15 +19,16 @@ from phimap.learn.search.trial import FIRST_ALPHA, run_trial
 #: Maximum number of features that is chosen automatically.
 MOST_COMPONENTS = 8192
 _LEAST_COMPONENTS = 256
-# Width that is tried beside its half. The gain of a larger width is predicted from the gain of this doubling.
-_TRIED = 1024
+# First width that is tried, beside its half, and largest width that is tried. The gain of a larger width is predicted
+# from the gain of the last doubling.
+_FIRST_TRIED, _MOST_TRIED = 1024, 2048
 _MOST_ROWS = 8000
-# A smaller width may do if the doubling lowered the mean squared error by less than this share. A larger width is taken
-# only if the doubling before it gained twice this share.
+# The next doubling is tried if the last doubling lowered the mean squared error by this share. It is taken without a
+# trial if the last doubling gained twice this share, and if each feature has enough rows.
 _GAIN = 0.01
 # A smaller width is preferred if its error exceeds the least error by at most this share.
 _LOSS = 0.005
-# A further doubling must leave at least this many rows for each feature.
+# A doubling that is not tried must leave at least this many rows for each feature.
 _ROWS_A_FEATURE = 3
 
 
@@ -85,7 +86,7 @@ def choose_width(
     while most > _LEAST_COMPONENTS and n_rows * most**2 > effort.most_products:
         most //= 2
     if log.is_over():
-        return min(_TRIED, most)
+        return min(_FIRST_TRIED, most)
     small = sample.first(_MOST_ROWS)
     # The last rung of the search may have had the same rows.
     known = {} if found.best is None else {found.size: found.best.error}
@@ -98,14 +99,21 @@ def choose_width(
         make = partial(found.family.trial_features, found.kernel, components, seed, None)
         return run_trial(make, roots, small, alpha).error
 
-    width = min(_TRIED, most)
+    width = min(_FIRST_TRIED, most)
     errors = {size: known.get((size, small.n_rows)) or error(size) for size in (width, width // 2)}
     gain = 1 - errors[width] / errors[width // 2] if errors[width // 2] > 0 else 0.0
-    if gain < _GAIN:
-        if errors[min(errors)] <= (1 + _LOSS) * min(errors.values()) and min(errors) > _LEAST_COMPONENTS:
-            errors[min(errors) // 2] = error(min(errors) // 2)
-        return min(width for width in errors if errors[width] <= (1 + _LOSS) * min(errors.values()))
-    while 2 * width <= most and gain > 2 * _GAIN and n_rows >= 2 * width * _ROWS_A_FEATURE:
-        # Each doubling gains about a third less than the previous doubling.
-        width, gain = 2 * width, gain * 2 / 3
-    return width
+    while gain >= _GAIN and 2 * width <= most:
+        if gain > 2 * _GAIN and n_rows >= 2 * width * _ROWS_A_FEATURE:
+            # Each doubling gains about a third less than the previous doubling.
+            width, gain = 2 * width, gain * 2 / 3
+        elif 2 * width <= _MOST_TRIED:
+            width *= 2
+            errors[width] = error(width)
+            gain = 1 - errors[width] / errors[width // 2]
+        else:
+            break
+    if gain >= _GAIN:
+        return width
+    if errors[min(errors)] <= (1 + _LOSS) * min(errors.values()) and min(errors) > _LEAST_COMPONENTS:
+        errors[min(errors) // 2] = error(min(errors) // 2)
+    return min(width for width in errors if errors[width] <= (1 + _LOSS) * min(errors.values()))
