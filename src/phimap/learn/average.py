@@ -27,7 +27,7 @@ from phimap.ops import ops_for
 LEAST_ROWS = 1000
 # Largest number of rounds, and of trees of all targets together. The learning rate times the largest number of rounds
 # is `_PATH`, up to the largest rate.
-_MOST_ROUNDS, _MOST_TREES, _PATH, _MOST_RATE = 250, 1300, 25.0, 0.2
+_MOST_ROUNDS, _MOST_TREES, _PATH, _MOST_RATE = 250, 2000, 25.0, 0.2
 # Least number of rounds that trees are worth.
 _LEAST_ROUNDS = 50
 # Number of parts in which rounds are added. No part follows one that gains less than `_LEAST_GAIN` of the squared

@@ -36,6 +36,7 @@ from phimap.learn.rows.summary import RowSummary
 from phimap.learn.rows.units import RowUnits, units_of
 from phimap.learn.rows.validation import ValidationRows
 from phimap.learn.scaled_map import ScaledMap
+from phimap.learn.search.log import LEAST_GAIN
 from phimap.learn.settings import Compute, FitSettings
 from phimap.learn.solver import LinearSolution, Problem
 from phimap.learn.targets.base import Targets
@@ -139,7 +140,7 @@ def fit(
         may(unsolved, rows, summary.n_rows, settings) for may in (may_correct, may_grow)
     )
     found = solved(settings.first_loss if competes else loss)
-    if competes and _ratio_of_parts(found.fitted) > ratio:
+    if competes and ratio < (1 - LEAST_GAIN) * _ratio_of_parts(found.fitted):
         found = solved(loss)
     return FitResult(found.fitted, found.state, stages.finished)
 

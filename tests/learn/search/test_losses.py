@@ -6,6 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 import phimap as pm
+from phimap.learn import fit
 from phimap.learn.search.effort import EFFORTS
 from phimap.learn.search.families import radial
 from phimap.learn.search.log import SearchLog, TrialLog
@@ -70,6 +71,14 @@ def test_the_squared_loss_stays_where_others_gain_little():
 
     assert log(1.0, 0.99).best_loss() == ("squared", 1.0)
     assert log(1.0, 0.97).best_loss() == ("logistic", 0.97)
+
+
+@pytest.mark.parametrize(("of_parts", "expected"), [(0.91, "squared"), (0.93, "logistic")])
+def test_another_loss_must_gain_two_percent_more_than_trees(rng, monkeypatch, of_parts, expected):
+    monkeypatch.setattr(SearchLog, "best_loss", lambda self: ("logistic", 0.9))
+    monkeypatch.setattr(fit, "_ratio_of_parts", lambda fitted: of_parts)
+    X, y = problem(1000, rng, size=4.0)
+    assert pm.KernelClassifier(n_components=64, effort="fast", random_state=0).fit(X, y).loss_ == expected
 
 
 def test_a_given_kernel_has_the_squared_loss(rng):

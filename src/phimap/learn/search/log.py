@@ -11,8 +11,8 @@ import numpy as np
 
 from phimap.records import Record, of_entries, of_floats
 
-# Another loss replaces the squared loss only if it lowers the log loss by this share.
-_LEAST_GAIN = 0.02
+#: Another loss replaces the squared loss only if it lowers the log loss by this share.
+LEAST_GAIN = 0.02
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class SearchLog(Record):
         if not self.losses:
             return "squared", 1.0
         best, ratios = int(self.log_losses.argmin()), self.log_losses / self.log_losses[0]
-        return (self.losses[best], float(ratios[best])) if ratios[best] < 1 - _LEAST_GAIN else (self.losses[0], 1.0)
+        return (self.losses[best], float(ratios[best])) if ratios[best] < 1 - LEAST_GAIN else (self.losses[0], 1.0)
 
 
 class TrialEntry(NamedTuple):
