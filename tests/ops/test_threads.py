@@ -191,6 +191,28 @@ def test_a_forked_process_starts_threads_of_its_own():
     assert os.waitpid(child, 0)[1] == 0
 
 
+# Distances of CSR rows, which scikit-learn computes with OpenMP, in a process and in its fork.
+FORKED_DISTANCES = """
+import os
+from scipy import sparse
+from phimap.kernels.geometry import city_block_distances
+
+rows = sparse.csr_array(sparse.random(200, 30, 0.2, random_state=0))
+city_block_distances(rows, rows)
+child = os.fork()
+if child == 0:
+    city_block_distances(rows, rows)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_distances_of_sparse_rows_do_not_hang_in_a_fork():
+    environment = os.environ | {"OMP_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", FORKED_DISTANCES], env=environment, timeout=60, check=True)
+
+
 def test_a_fork_forgets_the_blocks_of_other_threads():
     limits = module._Limits()
     in_a_thread(limits.enter)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from phimap.ops import serial_openmp
+
 # These functions of rows are dispatched on the type of `X`, so that `phimap.exports` can add bodies for the arrays that
 # it traces.
 
@@ -84,7 +86,8 @@ def city_block_distances(X: Rows, Y: Rows, scale: float | np.ndarray = 1.0) -> n
     if sparse.issparse(X):
         from sklearn.metrics.pairwise import manhattan_distances
 
-        return manhattan_distances(*(_short_indices(scaled_columns(rows, scale)) for rows in (X, Y)))
+        with serial_openmp():
+            return manhattan_distances(*(_short_indices(scaled_columns(rows, scale)) for rows in (X, Y)))
     from scipy.spatial.distance import cdist
 
     # The differences are scaled, not the rows, so that data far from the origin lose no digits.

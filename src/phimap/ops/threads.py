@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
-from functools import lru_cache
+from functools import cache, lru_cache
 from threading import Lock, local
 from typing import Any, TypeVar
 
@@ -126,6 +126,20 @@ def single_threaded_blas() -> Iterator[None]:
         yield
     finally:
         _limits.leave()
+
+
+def serial_openmp() -> AbstractContextManager[Any]:
+    """Limit OpenMP to the calling thread for the duration of a `with` block.
+
+    GNU's OpenMP waits for ever in a forked process if the parent has used several threads.
+    """
+    return _openmp().limit(limits=1)
+
+
+@cache
+def _openmp() -> ThreadpoolController:
+    """The OpenMP libraries of the process. They are looked for once, since that takes milliseconds."""
+    return ThreadpoolController().select(user_api="openmp")
 
 
 class _Limits:
