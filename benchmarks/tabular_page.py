@@ -35,7 +35,7 @@ Split k tests the first fifth of `numpy.random.default_rng(k).permutation(n)` an
 test parts of a source are joined first, also where they are published as such. The error of regression is the root mean
 squared error over the standard deviation of the test targets, that of classification the share of wrong labels; both
 are means over the splits. Seconds are those of the processor for the fit alone, added up over cores, after a first fit
-to {warm} that loads and compiles; other work of the machine raises them by up to a fifth. "GiB at most" is the largest rise
+to {warm} that loads and compiles; other work of the machine raises them. "GiB at most" is the largest rise
 of resident memory in a fit. Every method sees the same float32 columns and chooses what it chooses on the training
 rows.
 

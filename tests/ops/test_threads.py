@@ -193,7 +193,7 @@ def test_a_forked_process_starts_threads_of_its_own():
 
 # Distances of CSR rows, which scikit-learn computes with OpenMP, in a process and in its fork.
 FORKED_DISTANCES = """
-import os
+import os, signal
 from scipy import sparse
 from phimap.kernels.geometry import city_block_distances
 
@@ -201,9 +201,10 @@ rows = sparse.csr_array(sparse.random(200, 30, 0.2, random_state=0))
 city_block_distances(rows, rows)
 child = os.fork()
 if child == 0:
+    signal.alarm(30)
     city_block_distances(rows, rows)
     os._exit(0)
-os.waitpid(child, 0)
+assert os.waitpid(child, 0)[1] == 0
 """
 
 

@@ -33,8 +33,7 @@ _LEAST_ROUNDS = 50
 # Number of parts in which rounds are added. No part follows one that gains less than `_LEAST_GAIN` of the squared
 # error.
 _PARTS = 5
-# Share of the rows left out from which trees are grown again on all rows. A smaller share is not missed: on ten tables
-# kept apart, a fifth of the rows changed the errors by less than their noise.
+# Share of the rows left out from which trees are grown again on all rows. A smaller share is not missed.
 _MISSED = 0.25
 # Number of rounds between two sizes of the ensemble that are compared.
 _STEP = 10

@@ -128,12 +128,13 @@ def single_threaded_blas() -> Iterator[None]:
         _limits.leave()
 
 
-def serial_openmp() -> AbstractContextManager[Any]:
-    """Limit OpenMP to the calling thread for the duration of a `with` block.
+def openmp_threads(n_threads: int) -> AbstractContextManager[Any]:
+    """Limit OpenMP, which scikit-learn uses, to a number of threads for the duration of a `with` block.
 
-    GNU's OpenMP waits for ever in a forked process if the parent has used several threads.
+    With more than one thread, GNU's OpenMP waits for ever in a forked process if the parent has used several threads.
+    scikit-learn must be imported before.
     """
-    return _openmp().limit(limits=1)
+    return _openmp().limit(limits=n_threads)
 
 
 @cache

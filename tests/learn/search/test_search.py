@@ -267,6 +267,13 @@ def test_later_rungs_have_wider_maps_and_more_rows(rng):
     assert log.errors[log.n_components == 1024].min() <= 1.02 * log.errors.min()
 
 
+@pytest.mark.parametrize(("n_rows", "widths"), [(300, {256}), (600, {256, 512})])
+def test_few_rows_have_two_rungs_unless_every_row_is_a_landmark(n_rows, widths, rng):
+    log = pm.KernelRegressor("matern", 64, metric=None, random_state=0).fit(*few_of_many(n_rows, rng)).search_
+    assert set(log.n_components) == widths
+    assert set(log.n_rows) == {n_rows}
+
+
 def heavy(n_rows, rng):
     """Log-normal rows (n, 3), and a target of their logarithms."""
     X = np.exp(4 * rng.standard_normal((n_rows, 3)))

@@ -16,7 +16,7 @@ class Effort:
     n_components, n_rows : tuple of int
         For each rung, the width of the maps and the number of rows; there are one to three rungs.
     survivors : int
-        Number of candidates of each kind of metric that reach the last rung.
+        Number of candidates of each kind of metric that reach the second rung.
     stages, steps : int
         Maximum number of stages in the learning of a metric, and number of steps of a stage.
     rounds : int

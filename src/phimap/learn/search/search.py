@@ -25,12 +25,12 @@ _POWERS_WITH_METRIC = (0, 1)
 _MOST_POWER = 1
 # A kernel explains next to nothing if its error exceeds this share of the variance of the targets.
 _BLIND = 0.8
-# Candidates of any kind reach the next rung if their error is at most this multiple of the least error.
+# Candidates of any kind reach the second rung if their error is at most this multiple of the least error.
 _RIVAL = 1.03
-# The best candidates of a kind of metric reach the next rung only if their error is at most this multiple of the least
-# error.
+# The best candidates of a kind of metric reach the second rung only if their error is at most this multiple of the
+# least error.
 _HOPELESS = 1.5
-# Candidates reach the last rung if their error is at most this multiple of that of the best candidate.
+# Candidates reach the third rung if their error is at most this multiple of that of the best candidate.
 _CLOSE = 1.02
 # A smaller length scale is taken if the error of the trials rises by at most this share.
 _LOSS = 0.005
@@ -65,8 +65,6 @@ class SearchResult:
         Index of the chosen sample.
     best : KernelCandidate or None
         The candidate at the last rung; None if nothing was searched.
-    size : tuple of int
-        Width of the maps and number of rows of the last rung; zeros if nothing was searched.
     """
 
     kernel: Kernel
@@ -75,7 +73,6 @@ class SearchResult:
     log: SearchLog | None
     scaling: int = 0
     best: KernelCandidate | None = None
-    size: tuple[int, int] = (0, 0)
 
 
 def search(
@@ -111,9 +108,9 @@ def search(
     -----
     At the first rung, every family chooses its width. Then metrics are learned by gradients, one of each kind, and
     every family is tried with them. The best candidates of each kind of metric reach the second rung, which has wider
-    maps and more rows. There the best candidate may change its width, or a sibling may replace it. The last rung
-    compares the best candidate with those close to it. If there are few rows, the second rung is the last, and has the
-    same rows as the first.
+    maps and more rows. There the best candidate may change its width, or a sibling may replace it. The third rung
+    compares the best candidate with those close to it. If there are few rows, there is no third rung, and the second
+    has the same rows as the first; it is left out, too, if every training row is a landmark at the first.
 
     **Cost.** See `run_trial` and `FourierLoss`.
     """
@@ -149,8 +146,7 @@ def search(
         best = rung.refine_metric(best, effort.rounds) if best.metric != "none" else best
     if effort.combines and len(families) > 1:
         best = rungs[-1].best_combination(best, partners())
-    size = rungs[-1].n_components, rungs[-1].sample.n_rows
-    return SearchResult(best.family.make(best.length_scale), best.family, best.root, log.record(), scaling, best, size)
+    return SearchResult(best.family.make(best.length_scale), best.family, best.root, log.record(), scaling, best)
 
 
 def _with_fewest_flops(candidate: KernelCandidate, rung: Rung) -> KernelCandidate:
@@ -291,7 +287,7 @@ def _narrower(candidate: KernelCandidate, rung: Rung) -> KernelCandidate:
 
 
 def _survivors(candidates: Sequence[KernelCandidate], of_each_kind: int) -> list[KernelCandidate]:
-    """Return the candidates for the next rung: the best of each kind of metric, and others near the least error.
+    """Return the candidates for the second rung: the best of each kind of metric, and others near the least error.
 
     If the targets change from row to row, small maps have too small an error with a metric. So a kind of metric is
     dropped only if its error is far too large.

@@ -88,8 +88,8 @@ def choose_width(
     if log.is_over():
         return min(_FIRST_TRIED, most)
     small = sample.first(_MOST_ROWS)
-    # The last rung of the search may have had the same rows.
-    known = {} if found.best is None else {found.size: found.best.error}
+    # The last trial of the search may have had the same width and rows.
+    known = {(one.n_components, one.n_rows): found.best.error for one in log.entries[-1:] if found.best}
     alpha = FIRST_ALPHA if found.best is None else found.best.alpha
 
     def error(width: int) -> float:

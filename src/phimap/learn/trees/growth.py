@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from threadpoolctl import threadpool_limits
 
 from phimap.config import thread_count
 from phimap.learn.trees.ensemble import BoostedTrees, rounded_down
+from phimap.ops import openmp_threads
 
 # Number of rows for each thread. With fewer, OpenMP's threads mostly wait for each other, and take the processor from
 # other processes while they wait.
@@ -97,7 +97,7 @@ class Boosting:
     def grow(self, n_rounds: int) -> BoostedTrees:
         """Grow up to `n_rounds` rounds in all, each of a tree for every target; return `first` of these rounds."""
         rows, has_labels = self._rows, self._rows.has_labels
-        with threadpool_limits(self._n_threads, user_api="openmp"):
+        with openmp_threads(self._n_threads):
             for target, model in enumerate(self._models):
                 y = rows.labels if has_labels else (rows.Y[:, target] - self._centre[target]) / self._spread[target]
                 model.set_params(max_iter=n_rounds).fit(rows.X, y, rows.weights)

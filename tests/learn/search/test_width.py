@@ -1,0 +1,47 @@
+"""The number of features: which widths are tried, and which are taken without a trial."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from phimap.learn.search import width
+from phimap.learn.search.effort import EFFORTS
+from phimap.learn.search.families import radial
+from phimap.learn.search.log import TrialEntry, TrialLog
+from phimap.learn.search.rung import KernelCandidate
+from phimap.learn.search.sample import SearchSample
+from phimap.learn.search.search import SearchResult
+from phimap.learn.search.trial import TrialResult
+
+CLEAR, SMALL = {512: 1.0, 1024: 0.9, 2048: 0.85}, {512: 1.0, 1024: 0.985, 2048: 0.983}
+FLAT = dict.fromkeys((256, 512, 1024), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("errors", "n_rows", "known", "expected", "tried"),
+    [
+        # The last doubling gained a tenth, and 2,048 features leave three rows each.
+        (CLEAR, 10_000, False, 2048, [1024, 512]),
+        (CLEAR, 6_000, False, 2048, [1024, 512, 2048]),
+        (CLEAR, 10_000, True, 2048, [512]),
+        # A further 0.2 % is not worth the doubling.
+        (SMALL, 10_000, False, 1024, [1024, 512, 2048]),
+        (FLAT, 10_000, False, 256, [1024, 512, 256]),
+    ],
+)
+def test_widths_are_tried_where_the_last_doubling_leaves_a_doubt(errors, n_rows, known, expected, tried, monkeypatch):
+    asked = []
+
+    def run_trial(make, roots, sample, alpha):
+        asked.append(make.args[1])
+        return SimpleNamespace(error=errors[asked[-1]])
+
+    monkeypatch.setattr(width, "run_trial", run_trial)
+    family, log = radial(1.5, ()), TrialLog()
+    best = KernelCandidate(family, "none", 0, 1.0, (None,), result=TrialResult(errors[1024], 6, []))
+    log.entries.append(TrialEntry(family.name, "none", 0, 1.0, 1024, 8000 if known else 5000, errors[1024]))
+    sample = SearchSample(np.zeros((8000, 1)), np.zeros((8000, 1)), np.ones(8000))
+    found = SearchResult(family.make(1.0), family, None, None, best=best)
+    chosen = width.choose_width(found, sample, n_rows, 4096, seed=0, effort=EFFORTS["normal"], log=log)
+    assert (chosen, asked) == (expected, tried)
