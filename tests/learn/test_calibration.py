@@ -10,6 +10,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.model_selection import TunedThresholdClassifierCV
 
 import phimap as pm
 from phimap.learn.calibration import Calibration, _objective
@@ -258,3 +260,17 @@ def test_weights_of_classes_shift_probabilities():
     )
     assert plain == pytest.approx(y.mean(), abs=0.03)
     assert shifted < plain - 0.02
+
+
+def test_thresholds_are_tuned_by_a_scorer():
+    """The threshold that scikit-learn tunes for rare positives finds more of them than the even threshold."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 3))
+    y = (X[:, 0] + rng.standard_normal(1500) > 2.2).astype(int)
+    model = pm.KernelClassifier(n_components=64, random_state=0, **GAUSSIAN)
+    tuned = TunedThresholdClassifierCV(model, scoring="balanced_accuracy", cv=3, random_state=0).fit(X[:1000], y[:1000])
+    assert tuned.best_threshold_ < 0.3
+    even = model.fit(X[:1000], y[:1000])
+    scores = [balanced_accuracy_score(y[1000:], one.predict(X[1000:])) for one in (tuned, even)]
+    assert scores[0] > scores[1] + 0.1
+    np.testing.assert_array_equal(tuned.predict(X), even.predict_proba(X)[:, 1] >= tuned.best_threshold_)

@@ -7,8 +7,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import RidgeCV
 
 import phimap as pm
+from phimap.learn.average import _standard_error
 from phimap.learn.blocks.blocks import feature_block
 from phimap.learn.losses.preparation import FOLDS, LossSample
 from phimap.learn.ridge.solve import solve_ridge_dual
@@ -113,16 +115,16 @@ def test_held_out_keys_are_whole_units_that_do_not_meet(rng, in_time):
     assert rest.min() > places[1].max()
 
 
-@pytest.mark.parametrize("n", [800, 4000])
-def test_folds_of_the_search_do_not_divide_groups(rng, n):
-    places = rng.integers(0, 60, n)
+@pytest.mark.parametrize(("n", "n_units", "n_folds"), [(800, 60, 4), (4000, 60, 4), (4000, 900, 1)])
+def test_folds_of_the_search_do_not_divide_groups(rng, n, n_units, n_folds):
+    places = rng.integers(0, n_units, n)
     sample = SearchSample(rng.standard_normal((n, 2)), np.zeros((n, 1)), np.ones(n), places=places)
     folds = sample.folds()
     for training, held_out in folds:
         assert not np.intersect1d(places[training], places[held_out]).size
         assert training.size + held_out.size == n
         assert 0.15 * n < held_out.size < 0.35 * n
-    assert len(folds) == (4 if n == 800 else 1)
+    assert len(folds) == n_folds
     training, held_out = sample.split(rng.permutation(n)[:500], 250, rng)
     assert not np.intersect1d(places[training], places[held_out]).size
 
@@ -209,6 +211,33 @@ def test_corrections_are_judged_by_other_groups(rng):
     model = pm.KernelRegressor(n_components=64, effort="fast", random_state=0)
     assert model.fit(X, y).corrections_ is not None
     assert model.fit(X, y, groups=groups).corrections_ is None
+
+
+def test_trees_are_judged_by_other_groups(rng):
+    """Two seeds. Mutant: folds that divide units, so that trees fit the offsets."""
+    errors, n_with_trees = [], 0
+    for seed in range(2):
+        X, y, groups = grouped(np.random.default_rng(seed), 250)
+        new = groups >= 150
+        model = pm.KernelRegressor(n_components=128, effort="fast", random_state=0)
+        model.fit(X[~new], y[~new], groups=groups[~new])
+        n_with_trees += model.trees_ is not None
+        ridge = RidgeCV(np.logspace(-2, 4, 13)).fit(X[~new], y[~new])
+        errors.append([np.mean((one.predict(X[new]) - y[new]) ** 2) for one in (model, ridge)])
+    ours, linear = np.sqrt(np.mean(errors, axis=0))
+    assert ours < 1.02 * linear
+    assert n_with_trees < 2
+
+
+def test_the_standard_error_of_a_gain_counts_units():
+    """Rows that repeat their unit's value have the standard error of the mean over units; so have weighted rows."""
+    rng = np.random.default_rng(0)
+    values, places = rng.standard_normal(400), np.repeat(np.arange(400), 9)
+    of_units = values.std() / np.sqrt(400)
+    assert _standard_error(values, np.ones(400), None) == pytest.approx(of_units)
+    assert _standard_error(values[places], np.ones(3600), places) == pytest.approx(of_units)
+    assert _standard_error(values[places], np.full(3600, 7.0), places) == pytest.approx(of_units)
+    assert _standard_error(values[places], np.ones(3600), None) == pytest.approx(of_units / 3)
 
 
 def test_classes_are_calibrated_on_other_groups(rng):

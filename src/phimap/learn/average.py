@@ -45,7 +45,7 @@ _SHARES = np.arange(21) / 20
 # Number of folds of few rows, and least number of rows without folds. Models of fewer rows have no corrections, so that
 # the errors at any row left out are known.
 _FOLDS, _FOLDED_ROWS = 3, 8000
-# Share of the squared error that trees must gain, and least ratio of the gain to its standard error over the rows.
+# Share of the squared error that trees must gain, and least ratio of the gain to its standard error over rows or units.
 _LEAST_GAIN, _LEAST_RATIO = 0.005, 1.0
 
 
@@ -115,6 +115,7 @@ def with_trees(
         crosses = _takes_folds(validation)
         validates = ~left_out.conformal if crosses else np.isin(left_out.keys, held_out.validation)
         of_kernel, left_out = left_out, left_out.some(np.flatnonzero(validates | left_out.conformal))
+        places = None if validation.units is None else validation.units.places_of(left_out.keys)
         conformal, by_key = left_out.conformal, np.argsort(keys, kind="stable")
         held = by_key[np.searchsorted(keys[by_key], left_out.keys)]
         boosting_of = partial(
@@ -123,7 +124,7 @@ def with_trees(
             seed=int(settings.stream("trees").integers(2**31)),
             n_jobs=n_jobs,
         )
-        folds = np.where(conformal, -1, _folds(every.rows(held)) if crosses else 0)
+        folds = np.where(conformal, -1, _folds(every.rows(held), places) if crosses else 0)
         parts = [
             (
                 boosting_of(every.rows(np.setdiff1d(np.arange(len(keys)), held[(folds == fold) | conformal]))),
@@ -131,7 +132,7 @@ def with_trees(
             )
             for fold in range(folds.max() + 1)
         ]
-        chosen = _chosen(parts, every.X[held], left_out, fitted.targets, n_jobs, advance)
+        chosen = _chosen(parts, every.X[held], (left_out, places), fitted.targets, n_jobs, advance)
         if chosen is None:
             return fitted, of_kernel
         n_rounds, share = chosen
@@ -157,9 +158,10 @@ def with_trees(
 def _takes_folds(validation: ValidationRows) -> bool:
     """Whether trees are judged by the rows of the sample but the conformal rows, in folds; else by the validation rows.
 
-    A tenth of few rows is too little evidence. Units are not divided into folds.
+    A tenth of few rows is too little evidence. Folds never divide a unit, and there are none if the latest rows judge.
     """
-    return validation.units is None and validation.n_rows < _FOLDED_ROWS
+    in_time = validation.units is not None and validation.units.in_time
+    return not in_time and validation.n_rows < _FOLDED_ROWS
 
 
 def n_judging(validation: ValidationRows) -> int:
@@ -168,8 +170,10 @@ def n_judging(validation: ValidationRows) -> int:
     return max(MOST_SCALE_ROWS, validation.sample.keys.size if _takes_folds(validation) else n_validation)
 
 
-def _folds(rows: TreeRows) -> np.ndarray:
-    """Return the fold (r,) of each row; classes are divided in proportion."""
+def _folds(rows: TreeRows, places: np.ndarray | None) -> np.ndarray:
+    """Return the fold (r,) of each row. Units are not divided; without units, classes are divided in proportion."""
+    if places is not None:
+        return np.unique(places, return_inverse=True)[1] % _FOLDS
     labels = rows.labels if rows.has_labels else np.zeros(len(rows.X))
     folds = np.empty(len(labels), np.intp)
     folds[np.argsort(labels, kind="stable")] = np.arange(len(labels)) % _FOLDS
@@ -197,7 +201,7 @@ def _gathered(fitted: Fitted, rows: Any, sample: Reservoir) -> tuple[TreeRows, n
 def _chosen(
     parts: Sequence[tuple[Boosting, np.ndarray]],
     X: np.ndarray,
-    left_out: LeftOut,
+    judging: tuple[LeftOut, np.ndarray | None],
     targets: Targets,
     n_jobs: int | None,
     advance: Callable[[int], None],
@@ -210,12 +214,13 @@ def _chosen(
         For each fold its rows, and boosting without them.
     X : ndarray of shape (r, d)
         The rows left out.
-    left_out : LeftOut
-        Errors of the kernel model at these rows.
+    judging : tuple of LeftOut and ndarray of int, shape (r,), or None
+        Errors of the kernel model at these rows, and their units; None if each row is a unit.
     targets : Targets
     n_jobs : int or None
     advance : callable
     """
+    left_out, places = judging
     if not all(boosting.knows_all_classes for boosting, _ in parts):
         return None
     most = _most_rounds(left_out.errors.shape[1])
@@ -241,12 +246,20 @@ def _chosen(
         return None
     n_rounds, share, towards = best
     gains = -np.square(some.errors + share * towards).sum(axis=1) + np.square(some.errors).sum(axis=1)
-    deviation = np.sqrt(weighted_mean(np.square(gains - weighted_mean(gains, counted)), counted) / len(gains))
+    deviation = _standard_error(gains, counted, None if places is None else places[chooses])
     if weighted_mean(gains, counted) < max(_LEAST_GAIN * without / counted.sum(), _LEAST_RATIO * deviation):
         return None
     if targets.has_labels and not (share := _share_of_labels(some, towards)):
         return None
     return n_rounds, share
+
+
+def _standard_error(values: np.ndarray, weights: np.ndarray, places: np.ndarray | None) -> float:
+    """Return the standard error of the weighted mean of `values` (r,), which are dependent within a unit."""
+    deviations = weights * (values - weighted_mean(values, weights))
+    if places is not None:
+        deviations = np.bincount(np.unique(places, return_inverse=True)[1], deviations)
+    return float(np.linalg.norm(deviations) / weights.sum())
 
 
 def _share_of_labels(some: LeftOut, towards: np.ndarray) -> float:

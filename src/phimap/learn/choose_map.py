@@ -15,6 +15,7 @@ from phimap.learn.rows.scaling import Scaling
 from phimap.learn.rows.summary import RowSummary
 from phimap.learn.rows.validation import HeldOutKeys
 from phimap.learn.scaled_map import ScaledMap, scaled
+from phimap.learn.search.families import additive
 from phimap.learn.search.kernel import map_of_family, median_kernel
 from phimap.learn.search.log import SearchLog, TrialLog
 from phimap.learn.search.losses import losses_tried
@@ -67,6 +68,7 @@ def choose_map(
     """
     assert summary.moments is not None
     source = _SearchSource(summary, inputs, targets, settings)
+    scaling = _form_of_monotone_effects(source) or scaling
     n_rows = summary.n_rows if complete else None
     first_rows, _, weights = summary.random_sample.first(LENGTH_SCALE_ROWS)
     # Products outside of tasks use one thread, so that the number of threads does not affect the choice.
@@ -147,6 +149,9 @@ def _choose_kernel(
     spec, is_sparse = settings.kernel, sparse.issparse(rows)
     metrics = spec.metrics(rows.shape[1], sparse=is_sparse, image=inputs.image_shape is not None)
     families = spec.families(metrics, rows.shape[1], sparse=is_sparse)
+    if settings.monotonic_cst is not None and settings.searches_kernel:
+        # A kernel of all columns together is zero between the rows, so that its models cannot be monotone there.
+        families = [additive()]
     if spec.fits_mixture:
         sample = source.sample(scaling)
         return fitted_mixture(sample, settings.effort, seed=seed, n_jobs=settings.n_jobs, log=log), scaling
@@ -172,9 +177,26 @@ def _other_forms(source: _SearchSource) -> list[Scaling]:
     settings, X = source.settings, source.summary.map_sample.X
     if settings.standardize != "auto" or not settings.searches_kernel or sparse.issparse(X):
         return []
-    if source.inputs.image_shape is not None or X.shape[1] > _MOST_COLUMNS:
+    if source.inputs.image_shape is not None or X.shape[1] > _MOST_COLUMNS or settings.monotonic_cst is not None:
         return []
-    amounts = None if source.inputs.encoder is None else source.inputs.encoder.amounts_
+    amounts = _amounts(source)
     squash = Squash.of_sample(X, amounts)
     forms = [form for form in (squash, Ranks.of_sample(X, amounts)) if form is not None]
     return [Scaling.of_form(form, X) for form in forms]
+
+
+def _form_of_monotone_effects(source: _SearchSource) -> Scaling | None:
+    """Return the scaling that replaces columns by ranks if effects must be monotone and the form is open, else None.
+
+    A model of columns with heavy tails has a bump at each isolated row, and no grid finds all of them. Ranks have no
+    isolated values.
+    """
+    settings, X = source.settings, source.summary.map_sample.X
+    if settings.monotonic_cst is None or settings.standardize != "auto":
+        return None
+    return Scaling.of_form(Ranks.of_sample(X, _amounts(source)), X)
+
+
+def _amounts(source: _SearchSource) -> np.ndarray | None:
+    """Return 1 for columns of amounts, 0 for other columns (d,); None if all hold amounts."""
+    return None if source.inputs.encoder is None else source.inputs.encoder.amounts_

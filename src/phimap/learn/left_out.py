@@ -71,8 +71,9 @@ def left_out_rows(
 ) -> LeftOut | None:
     """Return the errors of conformal rows and of other rows; None without conformal rows, and if memory is too small.
 
-    The other rows are validation rows, and where single rows are left out of a model without corrections, further
-    random rows. Where there are so few rows that none is reserved, all rows count as conformal.
+    The other rows are validation rows, and of a model without corrections further random rows: single rows, or all
+    whole units of the sample if `n_others` allows. Where there are so few rows that none is reserved, all rows count as
+    conformal.
 
     Parameters
     ----------
@@ -94,8 +95,12 @@ def left_out_rows(
     held_out, units = validation.held_out_keys, validation.units
     in_time = units is not None and units.in_time
     others = held_out.validation
-    if units is None:
+    if units is None or (not in_time and n_others >= validation.sample.keys.size):
         found = np.setdiff1d(validation.sample.keys, np.concatenate(held_out))
+        if units is not None:
+            # The last unit may be in the sample in part.
+            n_whole = np.searchsorted(np.cumsum(units.sizes), validation.sample.keys.size, "right")
+            found = found[units.places_of(found) < n_whole]
         found = np.concatenate([others, [] if fitted.corrections else found])
         others = found[:n_others]
     keys = np.concatenate([others, held_out.conformal])

@@ -21,7 +21,7 @@ from phimap.ops import single_threaded_blas
 # Number of values of a column on the grid of the fit, and on the finer grid of the check.
 _VALUES, _CHECKED_VALUES = 17, 40
 # Number of steps of the grid that each round adds to the constraints, and largest number of rounds.
-_MORE, _ROUNDS = 200, 24
+_MORE, _ROUNDS = 200, 48
 # The search for violated constraints ends after this number of successive rounds without a violation.
 _CLEAN = 2
 # Number of training rows of a grid. The grid has as many artificial rows, which take each column from a different
@@ -30,7 +30,7 @@ _ROWS = 200
 #: The fit warns if a violation exceeds this share of the range of the outputs.
 TOLERANCE = 1e-3
 # A violated step becomes a constraint if its violation exceeds this share of the tolerance.
-_STRICT = 0.25
+_STRICT = 0.1
 # Largest number of iterations for the multipliers of the constraints, and their accuracy in units of the largest
 # violation.
 _STEPS, _ACCURACY = 3000, 1e-6
@@ -116,8 +116,8 @@ def with_monotone_effects(fitted: Fitted, state: TrainingState, signs: np.ndarra
     with :math:`c_0` the solution without constraints. L-BFGS-B solves it for a few steps of the grid at a time. Every
     round keeps the active constraints, and adds the 200 steps with the largest violations on a grid of other rows.
 
-    **Error.** The rounds end if no step of two successive grids violates the constraints by more than a quarter of the
-    tolerance, and after 24 rounds. The remaining violation is measured on a finer grid of other rows. **Cost.** A
+    **Error.** The rounds end if no step of two successive grids violates the constraints by more than a tenth of the
+    tolerance, and after 48 rounds. The remaining violation is measured on a finer grid of other rows. **Cost.** A
     factorisation, ``m^2`` flops for each constraint, and in each round the outputs on the grid.
     """
     targets, stream = fitted.targets, settings.stream("monotone")
@@ -235,7 +235,7 @@ class _Grid:
         return np.concatenate(found)
 
     def against(self, solution: LinearSolution) -> np.ndarray:
-        """Return the steps with violations above a quarter of the tolerance, the largest violation first."""
+        """Return the steps with violations above a tenth of the tolerance, the largest violation first."""
         falls = -self._rises(solution).min(axis=1)
         found = np.flatnonzero(falls > _STRICT * TOLERANCE)
         return found[np.argsort(-falls[found], kind="stable")]

@@ -52,8 +52,9 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     monotonic_cst : array-like of int of shape (n_features,), dict of str to int, or None, default=None
         1 for columns with which the predictions may only rise, -1 for those with which they may only fall, 0 for
         others; a dict names columns. For the squared loss and numbers; there are no corrections and trees. The
-        constraints hold on a grid, and a `MonotonicityWarning` says by how much they are missed on another one, if that
-        is more than a thousandth of the range; see `phimap.learn.monotone`.
+        automatic kernel is then additive, and columns become ranks if ``standardize="auto"``. The constraints hold on
+        a grid, and a `MonotonicityWarning` says by how much they are missed on another one, if that is more than a
+        thousandth of the range; see `phimap.learn.monotone`.
     alpha : float or "auto", default="auto"
         Regularisation, in the units of ``sklearn.linear_model.Ridge`` on the features. ``"auto"`` minimises the exact
         leave-one-out error for up to 2,048 rows. With more rows it minimises the squared error on up to 3,072 held-out

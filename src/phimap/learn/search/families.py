@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -151,6 +151,11 @@ def radial(nu: float, metrics: tuple[str, ...], **others: Any) -> KernelFamily:
     )
 
 
+def additive() -> KernelFamily:
+    """The family of sums of Gaussian kernels of single columns and of pairs of columns."""
+    return KernelFamily("additive", lambda width: Additive(Gaussian(width or 1.0), order=2), True, (), random_features)
+
+
 def combination(one: KernelFamily, other: KernelFamily, sign: str, kernel: Kernel) -> KernelFamily:
     """The family of a single `kernel`, which is the sum or product (`sign`) of kernels of two families."""
     return KernelFamily(f"{one.name} {sign} {other.name}", lambda _: kernel, False, (), one.features)
@@ -180,14 +185,5 @@ def default_families(metrics: tuple[str, ...], n_features: int) -> list[KernelFa
         KernelFamily("ntk", lambda _: NTK(depth=1), False, (), landmarks),
     ]
     if n_features >= LEAST_COLUMNS_OF_ADDITIVE:
-        families.append(
-            KernelFamily(
-                "additive",
-                lambda width: Additive(Gaussian(width or 1.0), order=2),
-                True,
-                (),
-                random_features,
-                is_additive=True,
-            )
-        )
+        families.append(replace(additive(), is_additive=True))
     return families

@@ -8,9 +8,9 @@ import numpy as np
 
 from phimap.ops import Array
 
-# With at least this many rows, a single part is held out. Fewer rows are divided into folds, each of which is held out
-# once.
-_FEW_ROWS = 2000
+# With at least this many rows and units, a single part is held out. Fewer rows or units are divided into folds, each of
+# which is held out once.
+_FEW_ROWS, _FEW_UNITS = 2000, 400
 _FOLDS = 4
 # One row in this many belongs to the single held-out part, whose number of rows is limited.
 _SHARE = 4
@@ -72,9 +72,10 @@ class SearchSample:
         If `in_time`, there is one pair, and its held-out rows are the latest. Units are never divided.
         """
         every = np.arange(self.n_rows)
-        if self.n_rows >= _FEW_ROWS or self.in_time:
-            return [self.split(every, min(self.n_rows // _SHARE, _MOST_HELD_OUT))]
         places = every if self.places is None else np.unique(self.places, return_inverse=True)[1]
+        few_units = self.places is not None and places.max() < _FEW_UNITS
+        if (self.n_rows >= _FEW_ROWS and not few_units) or self.in_time:
+            return [self.split(every, min(self.n_rows // _SHARE, _MOST_HELD_OUT))]
         n_folds = min(_FOLDS, int(places.max()) + 1)
         fold_of = places % n_folds
         if self.labels is not None and self.places is None:
