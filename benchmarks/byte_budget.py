@@ -42,6 +42,20 @@ CASES = {
     "packed ternary": ("packed_regressor", "300MB", {"n": 20_000, "d": 200, "m": 2048}, SMALL),
     "npz": ("npz", "300MB", {"n": 200, "d": 1_000_000, "m": 128}, SMALL),
     "images": ("images", "1GB", {"n": 6, "side": 4000, "m": 128}, {"n": 4, "side": 8, "m": 8}),
+    "300 classes": ("classifier", "64MB", {"n": 6000, "d": 20, "m": 512, "classes": 300}, {**SMALL, "classes": 3}),
+    "wide float32": ("single", "200MB", {"n": 2000, "d": 8000, "m": 512}, SMALL),
+    "default fit": ("default", "200MB", {"n": 12_000, "d": 12}, {"n": 1200, "d": 12}),
+    "default classifier": (
+        "default_classifier",
+        "200MB",
+        {"n": 6000, "d": 12, "classes": 5},
+        {"n": 1200, "d": 12, "classes": 2},
+    ),
+    "frame": ("frame", "200MB", {"n": 12_000}, {"n": 1200}),
+    "quantiles": ("quantiles", "100MB", {"n": 20_000, "d": 20, "m": 1024}, SMALL),
+    "counts": ("counts", "100MB", {"n": 20_000, "d": 20, "m": 1024}, SMALL),
+    "huber": ("huber", "100MB", {"n": 20_000, "d": 20, "m": 1024}, SMALL),
+    "doubly stochastic": ("stochastic", "500MB", {"n": 20_000, "d": 20, "m": 8192}, SMALL),
     "parquet": ("parquet", "256MB", {"n": 20_000, "d": 2000, "m": 1024}, SMALL),
 }
 

@@ -71,6 +71,65 @@ def logistic(n: int, d: int, m: int, classes: int) -> Any:
     return classifier(n, d, m, classes, "logistic")
 
 
+def of_loss(n: int, d: int, m: int, loss: str) -> Any:
+    X = dense(n, d)
+    model = pm.KernelRegressor("gaussian", m, loss=loss, length_scale=np.sqrt(d), **SETTINGS)
+    return lambda: model.fit(X, X[:, 0] + X[:, 1]).predict(X)
+
+
+def quantiles(n: int, d: int, m: int) -> Any:
+    return of_loss(n, d, m, "quantile")
+
+
+def counts(n: int, d: int, m: int) -> Any:
+    return of_loss(n, d, m, "poisson")
+
+
+def huber(n: int, d: int, m: int) -> Any:
+    return of_loss(n, d, m, "huber")
+
+
+def steps(X: np.ndarray) -> np.ndarray:
+    """A target with waves and jumps, for which corrections and trees are tried."""
+    return np.sin(6 * X[:, 0]) + (X[:, 1] > 0.5) * X[:, 2]
+
+
+def default(n: int, d: int) -> Any:
+    """Everything that a default fit does, with intervals and deviations."""
+    X, model = dense(n, d), pm.KernelRegressor(random_state=0, n_jobs=1)
+
+    def work() -> None:
+        model.fit(X, steps(X)).predict(X, return_std=True)
+        model.predict_interval(X)
+
+    return work
+
+
+def default_classifier(n: int, d: int, classes: int) -> Any:
+    X, model = dense(n, d), pm.KernelClassifier(random_state=0, n_jobs=1)
+    y = np.digitize(steps(X), np.linspace(-0.5, 1, classes - 1))
+    return lambda: model.fit(X, y).predict_set(X)
+
+
+def frame(n: int) -> Any:
+    """A default fit of a table with text, categories and missing cells."""
+    import pandas as pd
+
+    X, rng = dense(n, 6), np.random.default_rng(0)
+    table = pd.DataFrame(X, columns=list("abcdef"))
+    table["town"] = rng.integers(0, 500, n).astype(str)
+    table["kind"] = pd.Categorical(rng.choice(["x", "y", "z"], n))
+    table.loc[::7, "a"] = np.nan
+    model = pm.KernelRegressor(random_state=0, n_jobs=1)
+    return lambda: model.fit(table, steps(X)).predict(table)
+
+
+def stochastic(n: int, d: int, m: int) -> Any:
+    X = dense(n, d)
+    model = pm.DoublyStochasticRegressor(n_components=m, n_epochs=1, random_state=0, n_jobs=1)
+    return lambda: model.fit(X, steps(X)).predict(X)
+
+
 def feature_map(n: int, d: int, m: int, dtype: Any = np.float64) -> Any:
     X = dense(n, d, dtype)
     return lambda: pm.FourierFeatures(n_components=m, random_state=0, n_jobs=1).fit(X).transform(X)

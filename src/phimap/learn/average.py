@@ -149,9 +149,8 @@ def with_trees(
             # Boosting may diverge on some rows alone. Otherwise trees err less at rows from which they were grown.
             trees = grown if np.square(seen[~conformal]).sum() <= np.square(errors[~conformal]).sum() else trees
     left_out = left_out._replace(errors=left_out.errors + share * (errors - left_out.errors))
-    known = left_out.some(np.flatnonzero(~conformal))
     calibration = calibration_of(fitted.targets, left_out.part(~conformal), settings.loss)
-    trees = replace(trees, share=share, keys=known.keys, errors=known.errors)
+    trees = replace(trees, share=share, keys=left_out.keys[~conformal], errors=left_out.errors[~conformal])
     return replace(fitted, trees=trees, calibration=calibration), left_out
 
 
@@ -224,19 +223,19 @@ def _chosen(
     if not all(boosting.knows_all_classes for boosting, _ in parts):
         return None
     most = _most_rounds(left_out.errors.shape[1])
-    chooses, n_part = np.flatnonzero(~left_out.conformal), most // _PARTS
-    some, sums = left_out.some(chooses), np.zeros((len(X), left_out.errors.shape[1]))
-    encoded, counted = some.rows.targets, some.rows.weights_or_ones
-    least = without = counted @ np.square(some.errors).sum(axis=1)
+    chooses, n_part, sums = ~left_out.conformal, most // _PARTS, np.zeros((len(X), left_out.errors.shape[1]))
+    some, errors = left_out.part(chooses), left_out.errors[chooses]
+    counted = left_out.rows.weights_or_ones[chooses]
+    least = without = counted @ np.square(errors).sum(axis=1)
     best, grown = None, []
     for first in range(0, most, n_part):
         before, grown = least, [boosting.grow(first + n_part) for boosting, _ in parts]
         for start in range(first, first + n_part, _STEP):
             for trees, (_, own) in zip(grown, parts, strict=True):
                 sums[own] += trees.rounds(start, start + _STEP).sums(X[own], n_jobs)
-            towards = encoded - grown[0].outputs_of(sums[chooses]) - some.errors
-            share = _least_squares_share(some.errors, towards, counted)
-            error = counted @ np.square(some.errors + share * towards).sum(axis=1)
+            towards = some.predictions - grown[0].outputs_of(sums[chooses])
+            share = _least_squares_share(errors, towards, counted)
+            error = counted @ np.square(errors + share * towards).sum(axis=1)
             if error < least:
                 best, least = (start + _STEP, share, towards), error
         advance(n_part)
@@ -245,7 +244,7 @@ def _chosen(
     if best is None:
         return None
     n_rounds, share, towards = best
-    gains = -np.square(some.errors + share * towards).sum(axis=1) + np.square(some.errors).sum(axis=1)
+    gains = -np.square(errors + share * towards).sum(axis=1) + np.square(errors).sum(axis=1)
     deviation = _standard_error(gains, counted, None if places is None else places[chooses])
     if weighted_mean(gains, counted) < max(_LEAST_GAIN * without / counted.sum(), _LEAST_RATIO * deviation):
         return None
@@ -262,12 +261,11 @@ def _standard_error(values: np.ndarray, weights: np.ndarray, places: np.ndarray 
     return float(np.linalg.norm(deviations) / weights.sum())
 
 
-def _share_of_labels(some: LeftOut, towards: np.ndarray) -> float:
+def _share_of_labels(some: HeldOutScores, towards: np.ndarray) -> float:
     """Return the share between 0 and 1 with the least log loss of calibrated probabilities."""
-    encoded, weights = some.rows.targets, some.rows.weights
 
     def log_loss(share: float) -> float:
-        return Calibration.of(HeldOutScores(encoded - some.errors - share * towards, encoded, weights)).log_loss
+        return Calibration.of(replace(some, predictions=some.predictions - share * towards)).log_loss
 
     return float(min(_SHARES, key=log_loss))
 

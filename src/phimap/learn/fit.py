@@ -114,6 +114,9 @@ def fit(
         stages.tell(f"solver: {solver.name}, {solver.reason}")
         problem = _problem(rows, summary, extreme, mapped, targets, of_loss, solver, stages)
         solution, sums = solver.member(problem)
+        validation = problem.validation
+        # The features that were kept between passes would take memory of the steps that follow.
+        del problem
         fitted = with_solution(unsolved, replace(_checked(solution), choice=solver.reason), loss)
         if sums is None:
             return _Solved(with_conformal(fitted, None, of_loss), None)
@@ -121,15 +124,15 @@ def fit(
         if signs is not None:
             with stages.stage("monotone effects"):
                 fitted = with_monotone_effects(fitted, state, signs, settings)
-        fitted, residuals = correct(fitted, state, rows, problem.validation, of_loss, stages)
+        fitted, residuals = correct(fitted, state, rows, validation, of_loss, stages)
         grows = may_grow(fitted, rows, summary.n_rows, of_loss)
         with stages.stage("intervals"):
-            n_others = n_judging(problem.validation) if grows else MOST_SCALE_ROWS
-            left_out = left_out_rows(fitted, state, problem.validation, residuals, of_loss, n_others=n_others)
+            n_others = n_judging(validation) if grows else MOST_SCALE_ROWS
+            left_out = left_out_rows(fitted, state, validation, residuals, of_loss, n_others=n_others)
         if left_out is None:
             return _Solved(fitted, state)
         if grows:
-            fitted, left_out = with_trees(fitted, left_out, rows, problem.validation, of_loss, stages)
+            fitted, left_out = with_trees(fitted, left_out, rows, validation, of_loss, stages)
         return _Solved(with_conformal(fitted, left_out, of_loss), state)
 
     loss, ratio = settings.first_loss, 1.0

@@ -25,6 +25,8 @@ from phimap.ops import single_threaded_blas
 
 # Number of rows whose quadratic forms are computed at a time.
 _ROWS = 512
+# Least number of rows besides the conformal rows, if the byte budget is small.
+_LEAST_OTHERS = 256
 #: Largest number of rows from whose errors the scale of intervals is learned.
 MOST_SCALE_ROWS = 768
 
@@ -56,7 +58,9 @@ class LeftOut(NamedTuple):
         return HeldOutScores(targets - self.errors[chosen], targets, weights)
 
     def some(self, chosen: np.ndarray) -> Self:
-        """Return some of the rows, by their indices."""
+        """Return some of the rows, by their indices; the rows themselves, without a copy, if they are all."""
+        if len(chosen) == len(self.keys):
+            return self
         return type(self)(_rows_at(self.rows, chosen), *(column[chosen] for column in self[1:]))
 
 
@@ -85,7 +89,7 @@ def left_out_rows(
         Residuals from which the corrections of the model were learned.
     settings : FitSettings
     n_others : int, default=768
-        Largest number of rows that are not conformal, where single rows are left out.
+        Largest number of rows that are not conformal, where single rows are left out. A small byte budget lowers it.
 
     Notes
     -----
@@ -94,7 +98,10 @@ def left_out_rows(
     """
     held_out, units = validation.held_out_keys, validation.units
     in_time = units is not None and units.in_time
-    others = held_out.validation
+    others, m = held_out.validation, fitted.map.width
+    # The budget holds the map, the sums and their factor, two parts of the rows in float64, and all features.
+    spare = settings.memory - fitted.map.record.n_bytes - 2 * state.sums.leverages_memory(m) - 16 * _ROWS * m
+    n_others = min(n_others, max(spare // (8 * m) - held_out.conformal.size, _LEAST_OTHERS))
     if units is None or (not in_time and n_others >= validation.sample.keys.size):
         found = np.setdiff1d(validation.sample.keys, np.concatenate(held_out))
         if units is not None:
@@ -110,7 +117,7 @@ def left_out_rows(
         keys = validation.sample.keys
     rows, keys = validation.rows_with(keys)
     conformal = np.isin(keys, held_out.conformal) if held_out.conformal.size else np.ones(keys.size, bool)
-    m, n_together = fitted.map.width, keys.size if units is not None else 0
+    n_together = keys.size if units is not None else 0
     if state.sums.leverages_memory(m) + 8 * (m + n_together) * keys.size > settings.memory:
         return None
     if units is None:

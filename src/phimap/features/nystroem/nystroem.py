@@ -252,12 +252,17 @@ def pivoted_whitening(kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) ->
     K = kernel(landmarks)
     tolerance = least_pivot(K, dtype)
     with single_threaded_blas():
-        factor, pivots, rank, _ = lapack.dpstrf(K, tol=tolerance, lower=1)  # pyright: ignore[reportAttributeAccessIssue]
+        # The matrix is symmetric, so its transpose, which LAPACK takes without a copy, is the same matrix.
+        factor, pivots, rank, _ = lapack.dpstrf(K.T, tol=tolerance, lower=1, overwrite_a=1)  # pyright: ignore[reportAttributeAccessIssue]
+        del K
         if not rank:
             # The kernel is 0 at all landmarks, as a tangent kernel is at rows of zeros. The features are then 0, too.
             return landmarks[:1], np.zeros((1, 1))
         kept = landmarks[pivots[:rank] - 1]
-        lower = np.tril(factor[:rank, :rank])
+        lower = factor if rank == len(factor) else np.asfortranarray(factor[:rank, :rank])
+        del factor
+        for column in range(1, rank):
+            lower[:column, column] = 0
         inverse, _ = lapack.dtrtri(lower, lower=1, overwrite_c=1)  # pyright: ignore[reportAttributeAccessIssue]
     return kept, np.ascontiguousarray(inverse.T)
 

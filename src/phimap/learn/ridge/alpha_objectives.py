@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -258,7 +259,8 @@ class HeldOutError(AlphaObjective):
             statistics.centred_cross(),
             statistics.eps,
             uncentred=statistics.gram,
-            project=self._project,
+            # A method of this object would keep its arrays until the garbage collector runs.
+            project=partial(_centred_products, (random, extreme), self._mean_z, n_jobs),
             vectors=times_root(features - self._mean_z, extreme.weights).T if self._n_extreme else None,
         )
 
@@ -286,15 +288,18 @@ class HeldOutError(AlphaObjective):
         random, extreme = (rows._replace(block=rows.block.columns(columns)) for rows in (self._random, self._extreme))
         return HeldOutError(self._statistics.subset(columns), random, extreme, self._n_jobs)
 
-    def _project(self, vectors: np.ndarray) -> np.ndarray:
-        vectors = np.ascontiguousarray(vectors)
-        products = [rows.block.times(vectors, self._n_jobs) for rows in (self._random, self._extreme)]
-        return np.concatenate(products) - self._mean_z @ vectors
-
     def _free(self, inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
         """1 minus the leverages of the extreme rows (g, k); nearly 0 for a row that alone determines its own fit."""
         weights = 1 if self._extreme.weights is None else self._extreme.weights
         return np.maximum(1 - inverse.quadratic_forms(shifts) - weights / self._statistics.weight, _LEAST_ESTIMATED)
+
+
+def _centred_products(
+    parts: Sequence[FeatureRows], mean: np.ndarray, n_jobs: int | None, vectors: np.ndarray
+) -> np.ndarray:
+    """Return the products (r, k) of the rows of all parts, less their mean (m,), with `vectors` (m, k)."""
+    vectors = np.ascontiguousarray(vectors)
+    return np.concatenate([rows.block.times(vectors, n_jobs) for rows in parts]) - mean @ vectors
 
 
 class DualHeldOutError(AlphaObjective):

@@ -176,11 +176,14 @@ def batch_rows(n_components: int, itemsize: int, budget: int, kept: int, shape: 
 
 
 def rows_to_predict(n_rows: int, n_components: int, itemsize: int, shape: RowShape) -> int:
-    """Return the number of rows of a batch of predictions of `n_rows` rows, as `batch_rows` for the byte budget."""
+    """Return the number of rows of a batch of predictions of `n_rows` rows, as `batch_rows` for half the byte budget.
+
+    The other half is for the model and for arrays that are computed from the features.
+    """
     rows = min(max(n_rows, 1), feature_rows(n_components, itemsize))
-    if fits_budget(rows * (n_components * itemsize + shape.in_batch)):
+    if fits_budget(2 * rows * (n_components * itemsize + shape.in_batch)):
         return rows
-    return batch_rows(n_components, itemsize, memory_budget(), 0, shape)
+    return batch_rows(n_components, itemsize, memory_budget() // 2, 0, shape)
 
 
 def rows_within(rows: int, row_bytes: int, budget: int) -> int:

@@ -33,11 +33,17 @@ _ROWS_A_FEATURE = 3
 
 
 def most_components(budget: int) -> int:
-    """The largest power of two of features for which ridge regression on any number of rows fits `budget` bytes."""
+    """The largest power of two of features for which any number of rows fits `budget` bytes.
+
+    The budget holds ridge regression with the whitening of landmarks, and a trial of the width if there is one.
+    """
     width = MOST_COMPONENTS
     while width > _LEAST_COMPONENTS:
         # The second batch is for arrays that are computed from the first.
-        if RidgeSolver.memory(None, width) + 2 * smallest_batch(width, 8) <= budget:
+        solution = RidgeSolver.memory(None, width) + 8 * width**2 + 2 * smallest_batch(width, 8)
+        # Features in float32, a Gram matrix, a copy of it that is factorised, and sums of its parts.
+        trial = 4 * _MOST_ROWS * width + 24 * width**2 if width <= _MOST_TRIED else 0
+        if max(solution, trial) <= budget:
             break
         width //= 2
     return width
