@@ -28,7 +28,7 @@ _VARIABLES = {
 } | {colour: f"--level-{level}" for level, colour in enumerate(SEQUENCE)}
 
 # Colours of a figure outside of a page, which has no variables: those of the page in light mode.
-_LIGHT = {INK: "#1f2a33", MUTED: "#5b6770", GRID: "#dfe4e8", MAIN: "#2a6f97", SECOND: "#c8553d", PAPER: "#ffffff"}
+_LIGHT = {INK: "#1b2430", MUTED: "#5a6675", GRID: "#dfe4ea", MAIN: "#2a6f97", SECOND: "#c8553d", PAPER: "#ffffff"}
 
 _RULES: dict[Any, Any] = {
     "axes.axisbelow": True,
