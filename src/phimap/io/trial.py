@@ -82,6 +82,7 @@ def _try(steps: list[Any]) -> None:
         # A model that is solved at a prediction, or gives standard deviations, uses its parameters only then.
         with steps[-1]._settings(warn=False):
             pass
+        _check_state(steps[-1])
     for step in steps:
         _check_width(getattr(step, "n_features_in_", 1))
     # The file's `device` and `n_jobs` may not suit this machine.
@@ -117,6 +118,19 @@ def _outputs(steps: list[Any], rows: Any) -> None:
             _check_outputs(last.decision_function(rows))
         if hasattr(last, "predict_proba") and (last.loss == "logistic" or getattr(fitted, "calibration", None)):
             _check_outputs(last.predict_proba(rows))
+
+
+def _check_state(model: KernelModel) -> None:
+    """Raise unless the sums and the sample of a model suit its map and its targets."""
+    fitted, state = model._fitted, vars(model).get("_state")
+    if state is None:
+        if fitted.solution is None:
+            raise DataError("it has neither coefficients nor the sums from which they follow")
+        return
+    if not state.sums.serves(fitted.map.width):
+        raise DataError(f"its sums are not those of {fitted.map.width} features")
+    if fitted.targets.encode(state.sample.y).shape[1] != fitted.targets.n_outputs:
+        raise DataError(f"its sample has no targets for {fitted.targets.n_outputs} outputs")
 
 
 def _stored_rows(step: Any) -> list[np.ndarray]:
