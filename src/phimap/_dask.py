@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import partial, wraps
+from importlib.metadata import version as version_of
 from importlib.util import find_spec
 from inspect import unwrap
 from platform import node
@@ -19,10 +20,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-import phimap
 from phimap.config import Settings, settings, settings_of, thread_count
 from phimap.ops import one_thread
 
+_VERSION = version_of("phimap")
 # Maximum number of blocks from which a sample of rows is taken.
 _SAMPLED_BLOCKS = 32
 # Timeout of the connection to a scheduler.
@@ -86,14 +87,14 @@ def task(work: Callable[..., Any], *arguments: Any) -> Any:
     """The task ``work(*arguments)``, run in one thread with this process's settings; arguments may be tasks."""
     from dask.delayed import delayed
 
-    return delayed(_worked, pure=False)(work, phimap.__version__, settings(), *arguments)
+    return delayed(_worked, pure=False)(work, _VERSION, settings(), *arguments)
 
 
 def _worked(work: Callable[..., Any], version: str, of_caller: Settings, *arguments: Any) -> Any:
-    if version != phimap.__version__:
+    if version != _VERSION:
         # Sums of two versions would make a model that neither of them makes.
         raise RuntimeError(
-            f"the worker on {node()} has phimap {phimap.__version__}, but its client has phimap {version}. "
+            f"the worker on {node()} has phimap {_VERSION}, but its client has phimap {version}. "
             f"Install phimap {version} on the worker."
         )
     with settings_of(of_caller), one_thread():
@@ -245,7 +246,7 @@ def map_rows(work: Callable[[Any], Any], X: Any, typical: Any = None) -> Any:
         meta = work(typical_rows(X) if typical is None else typical)[:0]
     if not (isinstance(meta, np.ndarray) or sparse.issparse(meta)):
         raise ValueError(f"{type(meta).__name__} has no place in a Dask array. Use packed=False.")
-    sent, known = shared(work), {"version": phimap.__version__, "of_caller": settings(), "empty": meta}
+    sent, known = shared(work), {"version": _VERSION, "of_caller": settings(), "empty": meta}
     if is_dask_frame(X):
         return X.map_partitions(_applied, sent, meta=meta, **known)
     axes = list(range(1, X.ndim))

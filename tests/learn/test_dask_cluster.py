@@ -151,10 +151,11 @@ def test_a_default_fit_of_texts_outlives_its_workers(cluster, table, tmp_path):
 
 def pretend(version=None, free_memory=None):
     """Give the process that runs this another version of phimap, or less free memory."""
+    import phimap._dask
     import phimap._free_memory
 
     if version is not None:
-        phimap.__version__ = version
+        phimap._dask._VERSION = version
     if free_memory is not None:
         phimap._free_memory.free_memory = lambda: free_memory
 
