@@ -9,7 +9,9 @@ groups within intervals of 90 %, without groups and with them. The tables are
   of them, with an offset of standard deviation 1 for each group and noise of 0.3;
 - parkinsons: 5,875 recordings of 42 subjects, whose number is the group and no feature.
 
-    python benchmarks/groups.py --data DIR [--tables made parkinsons]
+    python benchmarks/groups.py --data DIR [--tables made parkinsons] [--figure FILE]
+
+With --figure the RMSE on new groups is drawn against the one that the fit told, for the folds of the last table.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from sklearn.preprocessing import StandardScaler
 import phimap as pm
 from phimap.bench.tabular.tables import load
 from phimap.learn.rows.grouped import GroupedRowsWarning
+from phimap.report.certainty_figures import beside
 
 FOLDS = {"made": 3, "parkinsons": 5}
 ALPHAS = np.logspace(-2, 4, 19)
@@ -55,7 +58,7 @@ def within(model: pm.KernelRegressor, X: np.ndarray, y: np.ndarray) -> float:
     return 100 * float(np.mean((low <= y) & (y <= high)))
 
 
-def compare(name: str, data: Path) -> np.ndarray:
+def compare(name: str, data: Path, figure: Path | None) -> np.ndarray:
     """Print the errors of each fold; return their means."""
     if name == "made":
         X, y, groups = made()
@@ -76,6 +79,14 @@ def compare(name: str, data: Path) -> np.ndarray:
         told = [np.sqrt(model.solution_.scores.min()) / rmse(model, *new) for model in (grouped, rows)]
         lines.append([*errors, *told, within(rows, *new), within(grouped, *new)])
         show(name, lines[-1])
+    if figure is not None:
+        by_rows, with_groups, share, share_by_rows = np.array(lines)[:, 3:7].T
+        found = [
+            ("with groups", share * with_groups, with_groups),
+            ("without groups", share_by_rows * by_rows, by_rows),
+        ]
+        alt = f"RMSE on new groups against the RMSE told by the fit, {name}: with groups near the diagonal."
+        beside(found, "told", ("RMSE told by the fit", "RMSE on new groups"), alt, diagonal=True).write(figure)
     return np.mean(lines, axis=0)
 
 
@@ -87,10 +98,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=os.environ.get("PHIMAP_DATA"))
     parser.add_argument("--tables", nargs="+", choices=FOLDS, default=list(FOLDS))
+    parser.add_argument("--figure", type=Path)
     arguments = parser.parse_args()
     print("RMSE: mean, ridge, boosting, ours by rows, ours with groups; told / new with groups, by rows; within 90 %")
     for name in arguments.tables:
-        show(f"{name}, mean", compare(name, arguments.data))
+        show(f"{name}, mean", compare(name, arguments.data, arguments.figure))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,9 @@ Prints, from one run:
   (within 1.5 points on average and 3 on each is asked for), those of Gaussian intervals from the standard deviations
   and of LightGBM's conformalised quantiles (300 trees), and the mean widths of our conformal intervals over LightGBM's.
 
-    python benchmarks/intervals.py --data DIR [--exact] [--sets regression] [--splits 3]
+    python benchmarks/intervals.py --data DIR [--exact] [--sets regression] [--splits 3] [--figure FILE]
+
+With --figure the intervals of 90 % on the test rows of the last split of the last table are drawn.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 import phimap as pm
 from phimap.bench.tabular.tables import expand, load
+from phimap.report.certainty_figures import band
 
 COVERAGES = (0.8, 0.9, 0.95)
 ROWS, NEW_ROWS, NOISE, WIDTHS = 1000, 500, 0.3, (1024, 4096, 16384)
@@ -89,6 +92,10 @@ def compare(name: str, arguments: argparse.Namespace) -> np.ndarray:
     ratios = "  ".join(f"{one:.2f}" for one in np.mean(widths, axis=0))
     fits = f"{seconds / arguments.splits:3.0f} s"
     print(f"{name:16s} {'   '.join(columns)}   {ratios}   {fits}  {len(test)} test rows", flush=True)
+    if arguments.figure is not None:
+        low, high = found["conformal"][COVERAGES.index(0.9)].T
+        values = np.stack([low, mean, high], axis=1)
+        band(true, values, ("interval of 90 %", "prediction"), f"target of {name}").write(arguments.figure)
     return means[0] - 100 * np.array(COVERAGES)
 
 
@@ -122,6 +129,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", default=["regression"])
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--exact", action="store_true", help="compare standard deviations with the exact process")
+    parser.add_argument("--figure", type=Path)
     arguments = parser.parse_args()
     if arguments.exact:
         against_the_exact_process()

@@ -7,7 +7,10 @@ them, and of our Gaussian model without them (1,024 features); the largest step 
 values for 200 test rows, as a share of the range of the outputs (below 0.001 is asked for), with and without the
 constraints; and seconds of the processor.
 
-    python benchmarks/monotone.py --data DIR [--sets abalone cal_housing house_8L] [--rows 6000]
+    python benchmarks/monotone.py --data DIR [--sets abalone cal_housing house_8L] [--rows 6000] [--figure FILE]
+
+With --figure the mean prediction of the last table along the constrained column --column is drawn, with and without
+the constraints. Columns are counted from zero; by default it is the first with a constraint.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import phimap as pm
 from phimap.bench.tabular.tables import load
+from phimap.report.certainty_figures import beside
 
 SETS = ("abalone", "cal_housing", "house_8L")
 N_CONSTRAINED, GRID, ROWS_OF_GRID = 3, 50, 200
@@ -38,14 +42,19 @@ def constraints_of(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     return signs
 
 
+def along(model: Any, X: np.ndarray, rows: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray]:
+    """A grid (g,) over the range of a column of X, and the outputs (g, r) for rows that have its values there."""
+    values = np.linspace(X[:, column].min(), X[:, column].max(), GRID)
+    changed = np.repeat(rows[None], GRID, axis=0)
+    changed[:, :, column] = values[:, None]
+    return values, model.predict(changed.reshape(-1, X.shape[1])).reshape(GRID, len(rows))
+
+
 def worst_step(model: Any, X: np.ndarray, rows: np.ndarray, signs: np.ndarray) -> float:
     """The largest step against a constraint, as a share of the range of the outputs."""
     worst, scale = 0.0, np.ptp(model.predict(X))
     for column in np.flatnonzero(signs):
-        values = np.linspace(*np.quantile(X[:, column], [0.0, 1.0]), GRID)
-        changed = np.repeat(rows[None], GRID, axis=0)
-        changed[:, :, column] = values[:, None]
-        outputs = model.predict(changed.reshape(-1, X.shape[1])).reshape(GRID, len(rows))
+        outputs = along(model, X, rows, int(column))[1]
         worst = max(worst, float((-signs[column] * np.diff(outputs, axis=0)).max() / scale))
     return worst
 
@@ -73,6 +82,15 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
         f"{seconds:4.0f} s",
         flush=True,
     )
+    if arguments.figure is not None:
+        column = int(np.flatnonzero(signs)[0]) if arguments.column is None else arguments.column
+        found = []
+        for label, model in (("constrained", ours), ("free", free)):
+            values, outputs = along(model, X, new[:ROWS_OF_GRID], column)
+            found.append((label, values, outputs.mean(axis=1)))
+        alt = f"Mean prediction of {name} along column {column}, with and without monotone constraints."
+        words = f"column {column} of {name}", f"mean prediction, {name}"
+        beside(found, "monotone", words, alt).write(arguments.figure)
 
 
 def main() -> None:
@@ -81,6 +99,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=data, required=data is None)
     parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--rows", type=int, default=6000)
+    parser.add_argument("--figure", type=Path)
+    parser.add_argument("--column", type=int)
     arguments = parser.parse_args()
     print("error: ours, LightGBM, HistGradientBoosting constrained, ours free; worst step: constrained, free; a fit")
     for name in arguments.sets:

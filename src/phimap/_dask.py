@@ -8,15 +8,18 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import partial, wraps
 from importlib.util import find_spec
 from inspect import unwrap
+from platform import node
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+import phimap
 from phimap.config import Settings, settings, settings_of, thread_count
 from phimap.ops import one_thread
 
@@ -83,10 +86,16 @@ def task(work: Callable[..., Any], *arguments: Any) -> Any:
     """The task ``work(*arguments)``, run in one thread with this process's settings; arguments may be tasks."""
     from dask.delayed import delayed
 
-    return delayed(_worked, pure=False)(work, settings(), *arguments)
+    return delayed(_worked, pure=False)(work, phimap.__version__, settings(), *arguments)
 
 
-def _worked(work: Callable[..., Any], of_caller: Settings, *arguments: Any) -> Any:
+def _worked(work: Callable[..., Any], version: str, of_caller: Settings, *arguments: Any) -> Any:
+    if version != phimap.__version__:
+        # Sums of two versions would make a model that neither of them makes.
+        raise RuntimeError(
+            f"the worker on {node()} has phimap {phimap.__version__}, but its client has phimap {version}. "
+            f"Install phimap {version} on the worker."
+        )
     with settings_of(of_caller), one_thread():
         return work(*arguments)
 
@@ -98,7 +107,13 @@ def computed(tasks: Any) -> Any:
     with warnings.catch_warnings():
         # Dask warns about large feature maps in the task graph, but each map is sent only once.
         warnings.filterwarnings("ignore", message="Sending large graph")
-        return dask.compute(tasks)[0]  # pyright: ignore[reportPrivateImportUsage]
+        try:
+            return dask.compute(tasks)[0]  # pyright: ignore[reportPrivateImportUsage]
+        except CancelledError as error:
+            raise ConnectionError(
+                f"the Dask cluster gave up its tasks, {' '.join(str(error).split())} Start a scheduler, and repeat the "
+                "call with a new client."
+            ) from None
 
 
 @contextmanager
@@ -230,7 +245,7 @@ def map_rows(work: Callable[[Any], Any], X: Any, typical: Any = None) -> Any:
         meta = work(typical_rows(X) if typical is None else typical)[:0]
     if not (isinstance(meta, np.ndarray) or sparse.issparse(meta)):
         raise ValueError(f"{type(meta).__name__} has no place in a Dask array. Use packed=False.")
-    sent, known = shared(work), {"of_caller": settings(), "empty": meta}
+    sent, known = shared(work), {"version": phimap.__version__, "of_caller": settings(), "empty": meta}
     if is_dask_frame(X):
         return X.map_partitions(_applied, sent, meta=meta, **known)
     axes = list(range(1, X.ndim))
@@ -246,12 +261,11 @@ def map_rows(work: Callable[[Any], Any], X: Any, typical: Any = None) -> Any:
     )
 
 
-def _applied(block: Any, work: Callable[[Any], Any], *, of_caller: Settings, empty: Any) -> Any:
+def _applied(block: Any, work: Callable[[Any], Any], *, version: str, of_caller: Settings, empty: Any) -> Any:
     """Return ``work(block)`` under the caller's settings, or `empty` for a block without rows."""
     if not len_of(block):
         return empty
-    with settings_of(of_caller), one_thread():
-        return work(block)
+    return _worked(work, version, of_caller, block)
 
 
 def _undecorated(estimator: Any, method: str, block: Any) -> Any:

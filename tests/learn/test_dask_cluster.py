@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from threading import Thread
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import phimap as pm
@@ -16,12 +20,14 @@ from tests.support.learners import GAUSSIAN
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
 # As many as a batch has, so that the rows are cut at the same places in one process.
 ROWS = 4096
+FIXED = {"n_components": 32, "random_state": 0, "n_jobs": 1, **GAUSSIAN}
 # More than are merged at a time.
 N = 9 * ROWS
 
@@ -45,13 +51,12 @@ def rows(rng):
 
 
 def learners(y):
-    fixed = {"n_components": 32, "random_state": 0, "n_jobs": 1, **GAUSSIAN}
     labels = (y > 0).astype(int)
     return {
-        "cholesky": (pm.KernelRegressor(alpha=40.0, **fixed), y),
-        "cg": (pm.KernelRegressor(alpha=40.0, solver="cg", **fixed), y),
-        "classifier": (pm.KernelClassifier(alpha=40.0, **fixed), labels),
-        "logistic": (pm.KernelClassifier(alpha=40.0, loss="logistic", **fixed), labels),
+        "cholesky": (pm.KernelRegressor(alpha=40.0, **FIXED), y),
+        "cg": (pm.KernelRegressor(alpha=40.0, solver="cg", **FIXED), y),
+        "classifier": (pm.KernelClassifier(alpha=40.0, **FIXED), labels),
+        "logistic": (pm.KernelClassifier(alpha=40.0, loss="logistic", **FIXED), labels),
     }
 
 
@@ -112,3 +117,115 @@ def test_workers_that_die_cost_nothing_but_time(cluster, rows, tmp_path):
     # Mutant: nobody died.
     assert len(list(tmp_path.iterdir())) == 3
     np.testing.assert_array_equal(found, unharmed)
+
+
+def deadly_frame(frame, folder, partition_info=None):
+    """The partition; a worker dies of the first look at partition 2, the second at 5 and the third at 8."""
+    number = 0 if partition_info is None else partition_info["number"]
+    looks = len([name for name in os.listdir(folder) if name.startswith(f"{number}-")])
+    open(os.path.join(folder, f"{number}-{looks}"), "x").close()
+    if (number, looks) in ((2, 0), (5, 1), (8, 2)):
+        open(os.path.join(folder, f"died-of-{number}"), "x").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return frame
+
+
+@pytest.fixture
+def table(rng):
+    """A table with a text column, and its targets."""
+    frame = pd.DataFrame(rng.standard_normal((1800, 3)), columns=list("abc"))
+    frame["colour"] = rng.choice(["red", "green", "blue"], len(frame))
+    return frame, pd.Series(np.sin(frame["a"]) + (frame["colour"] == "red"), name="target")
+
+
+def test_a_default_fit_of_texts_outlives_its_workers(cluster, table, tmp_path):
+    X, y = (dd.from_pandas(part, npartitions=9) for part in table)
+    unharmed = pm.KernelRegressor(effort="fast", random_state=0).fit(X, y)
+    model = pm.KernelRegressor(effort="fast", random_state=0)
+    model.fit(X.map_partitions(deadly_frame, str(tmp_path), meta=X._meta), y)
+    # Mutant: nobody died.
+    assert sorted(tmp_path.glob("died-*")) == [tmp_path / f"died-of-{number}" for number in (2, 5, 8)]
+    np.testing.assert_array_equal(model.coef_, unharmed.coef_)
+    np.testing.assert_array_equal(model.predict(table[0]), unharmed.predict(table[0]))
+
+
+def pretend(version=None, free_memory=None):
+    """Give the process that runs this another version of phimap, or less free memory."""
+    import phimap._free_memory
+
+    if version is not None:
+        phimap.__version__ = version
+    if free_memory is not None:
+        phimap._free_memory.free_memory = lambda: free_memory
+
+
+def test_workers_of_another_version_are_refused(cluster, table):
+    _, client = cluster
+    X, y = (dd.from_pandas(part, npartitions=2) for part in table)
+    model = pm.KernelRegressor(**FIXED).fit(*table)
+    client.run(pretend, version="0.0.7")
+    for work in (lambda: pm.KernelRegressor(**FIXED).fit(X, y), model.predict(X).compute):
+        with pytest.raises(RuntimeError, match=r"has phimap 0\.0\.7.* has phimap .*Install") as caught:
+            work()
+        assert pm.__version__ in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("memory", [None, "256MB"])
+def test_a_worker_of_half_the_memory_learns_the_same(cluster, table, memory):
+    """What is learned follows from the budget of the client."""
+    _, client = cluster
+    X, y = (dd.from_pandas(part, npartitions=5) for part in table)
+    with pm.config(memory=memory):
+        budget, found = memory_budget(), []
+        for free in (2 * budget, budget):
+            client.run(pretend, free_memory=free)
+            # Mutant: workers that do not read what they are given.
+            assert computed(task(memory_budget)) == (free // 2 if memory is None else budget)
+            found.append(pm.KernelRegressor(n_components=64, effort="fast", random_state=0).fit(X, y))
+    for model in found[1:]:
+        np.testing.assert_array_equal(model.coef_, found[0].coef_)
+        np.testing.assert_array_equal(model.predict(table[0]), found[0].predict(table[0]))
+
+
+def slow(block, folder):
+    """The block, after a while in which the scheduler may die."""
+    open(os.path.join(folder, "begun"), "w").close()
+    time.sleep(0.5)
+    return block
+
+
+def test_a_scheduler_that_dies_is_told_in_bounded_time(rows, tmp_path):
+    place = str(tmp_path / "scheduler.json")
+    alone = ["--no-dashboard", "--scheduler-file", place]
+    words = (
+        ["scheduler", "--host", "127.0.0.1", "--port", "0"],
+        ["worker", "--nthreads", "1", "--no-nanny", "--death-timeout", "5"],
+    )
+    processes = [
+        subprocess.Popen([sys.executable, "-m", f"distributed.cli.dask_{kind}", *more, *alone]) for kind, *more in words
+    ]
+    try:
+        with distributed.Client(scheduler_file=place, timeout=30) as client:
+            client.wait_for_workers(1, timeout=60)
+            X, y = (da.from_array(part[:800], chunks=(100, *part.shape[1:])) for part in rows)
+            X = X.map_blocks(slow, folder=str(tmp_path), dtype=float, meta=np.empty((0, 0)))
+            model = pm.KernelRegressor(alpha=40.0, **FIXED)
+
+            def kill():
+                while not (tmp_path / "begun").exists():
+                    time.sleep(0.05)
+                processes[0].kill()
+
+            killer = Thread(target=kill, daemon=True)
+            killer.start()
+            start = time.monotonic()
+            with pytest.raises(ConnectionError, match=r"gave up its tasks.*Start a scheduler") as caught:
+                model.fit(X, y)
+            assert time.monotonic() - start < 30
+            assert "\n" not in str(caught.value)
+            assert not hasattr(model, "coef_")
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()

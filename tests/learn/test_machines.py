@@ -12,6 +12,7 @@ import pytest
 
 import phimap as pm
 from tests.learn.corrections.test_learners import N_ROWS, SETTINGS, ripples
+from tests.learn.test_average import steps
 from tests.support.learners import GAUSSIAN
 
 GB = 2**30
@@ -83,6 +84,17 @@ def test_a_search_on_a_frame_is_the_same_on_all_machines(on_machines):
         return np.append(model.predict(frame), model.alpha_)
 
     assert on_machines(outputs, EXTREMES) == [1, 1]
+
+
+def test_trees_and_intervals_are_the_same_on_all_machines(on_machines):
+    X, y = steps(np.random.default_rng(0))
+
+    def outputs(n_jobs):
+        model = pm.KernelRegressor(effort="fast", random_state=0, n_jobs=n_jobs).fit(X, y)
+        assert model.trees_ is not None
+        return np.column_stack([model.predict(X), model.predict_interval(X)])
+
+    assert on_machines(outputs, EXTREMES, (None,)) == [1]
 
 
 def test_corrections_are_learned_on_all_machines_or_on_none(on_machines):

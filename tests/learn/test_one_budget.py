@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 
 import numpy as np
@@ -110,3 +111,24 @@ def test_a_fit_that_free_memory_does_not_hold_is_refused(monkeypatch):
     with pytest.raises(MemoryError, match=r"this fit needs .* and 16.0 MB are free\. .*memory='8MB'") as raised:
         model.fit(X, y)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"solver": "cg"}, {"loss": "huber"}, {"kernel": "auto", "effort": "fast"}], ids=str
+)
+def test_arrays_are_freed_without_the_garbage_collector(settings):
+    """Mutant: the objective of alpha hands out a method of itself, so that its Gram matrix outlives the choice."""
+    X, y = rows(2500)
+    model = pm.KernelRegressor(**{"n_components": 64, "random_state": 0, **GAUSSIAN, **settings}).fit(X, y)
+    gc.collect()
+    gc.disable()
+    try:
+        model.fit(X, y)
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        held = [part for one in gc.garbage for part in gc.get_referents(one) if isinstance(part, np.ndarray)]
+        assert sum(part.nbytes for part in held) < 10_000
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()

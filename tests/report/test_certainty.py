@@ -169,3 +169,31 @@ def test_pages_show_what_there_is(with_deviations, rng):
     assert len(drawn) == 2 + with_deviations
     assert ("normal law" in drawn[1][1]) == with_deviations
     assert f"hold {100 * np.mean(np.abs(true) <= 1.6):.1f} % of 300" in drawn[0][1]
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_two_series_are_drawn_beside_each_other(diagonal):
+    x = np.array([1.0, 2, 3])
+    found = [("a", x, x + 1), ("b", x, x - 1)]
+    lines = certainty_figures.beside(found, "pair", ("x", "y"), "Two.", diagonal=diagonal).axes.lines
+    assert len(lines) == 2 + diagonal
+    for line, (label, _, y) in zip(lines[diagonal:], found, strict=True):
+        assert line.get_label() == label
+        np.testing.assert_array_equal(line.get_ydata(), y)
+    if diagonal:
+        # The line spans all values.
+        assert lines[0].get_xdata().tolist() == lines[0].get_ydata().tolist() == [0, 4]
+
+
+def test_files_of_figures_have_plain_colours_and_the_same_bits(tmp_path):
+    x = np.arange(3.0)
+    written = []
+    for k in range(2):
+        plot = certainty_figures.beside([("a", x, x), ("b", x, -x)], "pair", ("x", "y"), "Two.")
+        plot.write(tmp_path / f"{k}.svg")
+        written.append((tmp_path / f"{k}.svg").read_text())
+    assert written[0] == written[1]
+    assert "#2a6f97" in written[0]
+    # Mutant: the placeholders, which are all dark red.
+    assert "#a100" not in written[0]
+    assert "#a100" in plot.figure.axes[0].lines[0].get_color()

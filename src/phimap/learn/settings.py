@@ -143,7 +143,7 @@ class FitSettings:
             n_components,
             loss,
             check_alpha(params["alpha"]),
-            EFFORTS[check_choice("effort", params["effort"], tuple(EFFORTS))],
+            EFFORTS[check_choice("effort", params["effort"], tuple(EFFORTS))].within(memory),
             np.inf if limit is None else time.monotonic() + check_real("time_limit", limit, above=0.0),
             not is_none(params["corrections"]) and monotonic_cst is None,
             not is_none(params["trees"]) and monotonic_cst is None,

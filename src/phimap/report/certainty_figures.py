@@ -111,6 +111,32 @@ def agreement(groups: Groups, name: str, words: tuple[str, str]) -> Plot:
     return plot
 
 
+def beside(
+    found: Sequence[tuple[str, np.ndarray, np.ndarray]],
+    name: str,
+    words: tuple[str, str],
+    alt: str,
+    *,
+    diagonal: bool = False,
+) -> Plot:
+    """Plot two series, each a name, x (k,) and y (k,): as curves, or with `diagonal` as marks beside the diagonal.
+
+    `words` are the labels of the axes.
+    """
+    with Plot(name, alt, size=(5.4, 4.5), head=0.3) as plot:
+        axes = plot.axes
+        if diagonal:
+            values = np.concatenate([one for _, x, y in found for one in (x, y)])
+            axes.plot([values.min(), values.max()], [values.min(), values.max()], color=INK, linewidth=1)
+        for (label, x, y), colour, mark, dashes in zip(found, (MAIN, SECOND), "os", ("-", "--"), strict=False):
+            style: dict[str, Any] = {"marker": mark, "linestyle": ""} if diagonal else {"linestyle": dashes}
+            axes.plot(x, y, color=colour, label=label, **style)
+        axes.set(xlabel=plain(words[0]), ylabel=plain(words[1]))
+        axes.locator_params(nbins=6)
+        legend_above(axes)
+    return plot
+
+
 def precision_recall(is_class: np.ndarray, probabilities: np.ndarray, label: object) -> tuple[Plot, float]:
     """Plot precision against recall of a class over all thresholds, and return the average precision.
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,9 @@ _VARIABLES = {
     SECOND: "--second",
     PAPER: "--card",
 } | {colour: f"--level-{level}" for level, colour in enumerate(SEQUENCE)}
+
+# Colours of a figure outside of a page, which has no variables: those of the page in light mode.
+_LIGHT = {INK: "#1b2430", MUTED: "#5a6675", GRID: "#dfe4ea", MAIN: "#2a6f97", SECOND: "#c8553d", PAPER: "#ffffff"}
 
 _RULES: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -86,6 +91,19 @@ class Plot:
                 self.svg: str = _inline(self.figure, self.name, self.alt)
         finally:
             self._rules.__exit__(kind, *rest)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the figure to an SVG file, in the colours of light mode on white. A figure always gives the same file.
+
+        The placeholders of `SEQUENCE` have no such colour.
+        """
+        buffer = io.StringIO()
+        with rc_context({**_RULES, "svg.hashsalt": self.name}):
+            self.figure.savefig(buffer, format="svg", facecolor=PAPER, metadata={"Date": None})
+        svg = buffer.getvalue()
+        for placeholder, colour in _LIGHT.items():
+            svg = svg.replace(placeholder, colour)
+        Path(path).write_text(svg, encoding="utf-8")
 
 
 def plain(text: str) -> str:

@@ -249,7 +249,7 @@ def test_a_specification_is_checked_however_it_is_made():
     assert "`length_scale`=2.0 is ignored" in str(KernelSpec.of("ntk", 2.0, None).ignored())
 
 
-@pytest.mark.parametrize(("budget", "width"), [(2**20, 256), (2**28, 4096), (2**40, 8192)])
+@pytest.mark.parametrize(("budget", "width"), [(2**20, 256), (2**27, 1024), (2**28, 2048), (2**32, 8192)])
 def test_the_largest_width_follows_from_the_bytes_it_is_given(budget, width):
     assert most_components(budget) == width
 

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+
+#: Largest number of rows of a trial that compares widths.
+TRIAL_ROWS = 8000
+# Widths of the maps of rungs, and largest width of maps that are fitted to folds of few rows.
+_WIDTHS, _WIDEST_OF_FEW = (256, 512, 1024, 2048), 1024
+
+
+def trial_bytes(width: int) -> int:
+    """Return the bytes of a trial of maps of a width.
+
+    Either many rows of features in float32, or, of few rows, a Gram matrix and a map for each of four folds; also a
+    Gram matrix, a copy of it that is factorised, and sums of its parts.
+    """
+    return max(4 * TRIAL_ROWS * width, 64 * min(width, _WIDEST_OF_FEW) ** 2) + 24 * width**2
 
 
 @dataclass(frozen=True)
@@ -39,6 +53,14 @@ class Effort:
     combines: bool = False
     mixture_steps: int = 100
     mixture_starts: int = 4
+
+    def within(self, budget: int) -> Effort:
+        """Return this effort with narrower maps where trials would not fit `budget` bytes.
+
+        Beside a trial, a rung holds the maps of the candidates that it compares.
+        """
+        most = max(width for width in _WIDTHS if width == _WIDTHS[0] or trial_bytes(width) + 40 * width**2 <= budget)
+        return replace(self, n_components=tuple(min(width, most) for width in self.n_components))
 
 
 EFFORTS = {

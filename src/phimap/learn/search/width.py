@@ -9,7 +9,7 @@ import numpy as np
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.rows.batches import smallest_batch
-from phimap.learn.search.effort import Effort
+from phimap.learn.search.effort import TRIAL_ROWS, Effort, trial_bytes
 from phimap.learn.search.families import landmarks
 from phimap.learn.search.log import TrialLog
 from phimap.learn.search.sample import SearchSample
@@ -22,7 +22,6 @@ _LEAST_COMPONENTS = 256
 # First width that is tried, beside its half, and largest width that is tried. The gain of a larger width is predicted
 # from the gain of the last doubling.
 _FIRST_TRIED, _MOST_TRIED = 1024, 2048
-_MOST_ROWS = 8000
 # The next doubling is tried if the last doubling lowered the mean squared error by this share. It is taken without a
 # trial if the last doubling gained twice this share, and if each feature has enough rows.
 _GAIN = 0.01
@@ -41,8 +40,7 @@ def most_components(budget: int) -> int:
     while width > _LEAST_COMPONENTS:
         # The second batch is for arrays that are computed from the first.
         solution = RidgeSolver.memory(None, width) + 8 * width**2 + 2 * smallest_batch(width, 8)
-        # Features in float32, a Gram matrix, a copy of it that is factorised, and sums of its parts.
-        trial = 4 * _MOST_ROWS * width + 24 * width**2 if width <= _MOST_TRIED else 0
+        trial = trial_bytes(width) if width <= _MOST_TRIED else 0
         if max(solution, trial) <= budget:
             break
         width //= 2
@@ -93,7 +91,7 @@ def choose_width(
         most //= 2
     if log.is_over():
         return min(_FIRST_TRIED, most)
-    small = sample.first(_MOST_ROWS)
+    small = sample.first(TRIAL_ROWS)
     # The last trial of the search may have had the same width and rows.
     known = {(one.n_components, one.n_rows): found.best.error for one in log.entries[-1:] if found.best}
     alpha = FIRST_ALPHA if found.best is None else found.best.alpha
