@@ -45,6 +45,14 @@ def assert_near(found: np.ndarray, expected: np.ndarray, tolerance: float) -> No
     assert np.abs(found.reshape(expected.shape) - expected).max() <= tolerance * np.ptp(expected)
 
 
+def test_onnx_stores_no_unused_array(model: Any, tmp_path: Path) -> None:
+    import onnx
+
+    pm.export(model, tmp_path / "m.onnx")
+    graph = onnx.load(tmp_path / "m.onnx").graph
+    assert {one.name for one in graph.initializer} <= {name for node in graph.node for name in node.input}
+
+
 def test_onnx(model: Any, tmp_path: Path) -> None:
     pm.export(model, tmp_path / "m.onnx")
     X = rows_for(model)

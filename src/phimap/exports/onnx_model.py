@@ -303,6 +303,10 @@ def onnx_model(graph: Graph, labels: np.ndarray | None = None) -> Any:
     for name, value in names.items():
         writer.nodes.append(helper.make_node("Identity", [value], [name]))
 
+    # An operator that takes an operand as an attribute or in parts leaves the constant of the operand unused.
+    used = {name for node in writer.nodes for name in node.input}
+    initializers = [one for one in writer.initializers if one.name in used]
+
     def described(name: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         lengths = ["n" if is_rows(length) else length for length in shape]
         return helper.make_tensor_value_info(name, writer.type_of(dtype), lengths)
@@ -315,7 +319,7 @@ def onnx_model(graph: Graph, labels: np.ndarray | None = None) -> Any:
         "phimap",
         [described(name, node.shape, node.dtype) for name, node in graph.inputs.items()],
         [described(name, node.shape, dtypes[name]) for name, node in graph.outputs.items()],
-        writer.initializers,
+        initializers,
     )
     domains = {node.domain for node in writer.nodes}
     opsets = [helper.make_opsetid("", OPSET)]
