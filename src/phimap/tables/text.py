@@ -42,7 +42,7 @@ class TextEncoding(Encoding):
     variances : ndarray of shape (k,)
     """
 
-    weights: np.ndarray = field(metadata=of_floats("h", least=-LARGEST, most=LARGEST))
+    weights: np.ndarray = field(metadata=of_floats("h", least=0.5, most=LARGEST))
     directions: np.ndarray | None = field(metadata=of_floats("h", "k", least=-LARGEST, most=LARGEST))
     centre: np.ndarray = field(metadata=of_floats("k", least=-LARGEST, most=LARGEST))
     variances: np.ndarray = field(metadata=of_floats("k"))
