@@ -130,15 +130,17 @@ def left_out_rows(
         leverages = state.sums.leverages(solution.alpha, settings.n_jobs)
     except NotPositiveDefiniteError:
         return None
-    errors = left_out_errors(rows, solution, leverages, together)
-    if fitted.corrections is not None and residuals is not None:
-        # The errors at single validation rows are known from the choice of the corrections.
-        chosen = np.flatnonzero(conformal) if together is None else np.arange(keys.size)
-        left_out = LeftOutRows(_rows_at(rows, chosen), keys[chosen], errors[chosen], together)
-        outputs = Outputs(fitted.map.record, settings.n_jobs)
-        validates, known = fitted.corrections.validation_errors(keys)
-        errors[validates] = known
-        errors[chosen] = corrected_errors(fitted.corrections, residuals, left_out, leverages, outputs)
+    if fitted.corrections is None or residuals is None:
+        return LeftOut(rows, keys, left_out_errors(rows, solution, leverages, together), conformal)
+    validates, known = fitted.corrections.validation_errors(keys)
+    errors = np.empty(rows.targets.shape)
+    errors[validates] = known
+    # The errors at single validation rows are known from the choice of the corrections.
+    chosen = np.flatnonzero(conformal) if together is None else np.arange(keys.size)
+    some = _rows_at(rows, chosen)
+    of_map = LeftOutRows(some, keys[chosen], left_out_errors(some, solution, leverages, together), together)
+    outputs = Outputs(fitted.map.record, settings.n_jobs)
+    errors[chosen] = corrected_errors(fitted.corrections, residuals, of_map, leverages, outputs)
     return LeftOut(rows, keys, errors, conformal)
 
 

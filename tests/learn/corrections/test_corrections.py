@@ -57,13 +57,53 @@ def test_out_of_range_is_twice_the_largest_step(rng, monkeypatch):
 
 
 def test_rows_of_weight_w_count_like_w_rows(rng):
-    left = residuals(rng, 1.0, n=300)
     weights = rng.integers(1, 4, 300).astype(float)
+    left = replace(residuals(rng, 1.0, n=300), weights=weights)
     repeat = np.repeat(np.arange(300), weights.astype(int))
-    once = fit._solve(KERNEL(left.X), 0.3, left.errors, weights)
-    often = fit._solve(KERNEL(left.X[repeat]), 0.3, left.errors[repeat], np.ones(repeat.size))
+    often = Residuals(
+        left.X[repeat], None, *(part[repeat] for part in (left.keys, left.errors, left.held_out)), left.errors[repeat]
+    )
+    chosen = fit._Choice(2.0, 0.3, 0.5)
+    one, other = (fit._region_fit(KERNEL, chosen, rows, np.arange(len(rows.X))) for rows in (left, often))
     new = rng.uniform(-1, 1, (20, 2))
-    np.testing.assert_allclose(KERNEL(new, left.X) @ once, KERNEL(new, left.X[repeat]) @ often, rtol=1e-8)
+    values = KERNEL(2 * new, 2 * left.X)
+    np.testing.assert_allclose(values @ one.coefs, values[:, repeat] @ other.coefs, rtol=1e-8)
+    twice = np.repeat(one.validation_errors, weights[left.held_out].astype(int), axis=0)
+    np.testing.assert_allclose(other.validation_errors, twice, rtol=1e-8)
+    probes = [fit._Probe(KERNEL, 2.0, rows, np.arange(len(rows.X))).loss_and_slope(0.3) for rows in (left, often)]
+    np.testing.assert_allclose(probes[0], probes[1], rtol=1e-8)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_errors_of_a_region_are_those_of_its_probe(weighted, rng):
+    left = residuals(rng, 1.0, n=300, t=2)
+    left = replace(left, weights=rng.uniform(0.5, 2, 300) if weighted else None)
+    part = np.flatnonzero(left.X[:, 0] > 0)
+    found = fit._region_fit(KERNEL, fit._Choice(4.0, 0.1, 0.5), left, part)
+    loss, slope = fit._Probe(KERNEL, 4.0, left, part).loss_and_slope(0.1)
+    assert left.loss(part[left.held_out[part]], found.validation_errors) == pytest.approx(loss, rel=1e-10)
+    step = 1e-4
+    above, below = (fit._Probe(KERNEL, 4.0, left, part).loss_and_slope(0.1 * np.exp(way * step))[0] for way in (1, -1))
+    assert slope == pytest.approx((above - below) / (2 * step), rel=1e-5)
+
+
+def test_float32_rows_choose_as_float64_rows(rng):
+    left = residuals(rng, 1.0)
+    single = replace(left, X=left.X.astype(np.float32))
+    found, chosen = fit.learn_corrections(KERNEL, left), fit.learn_corrections(KERNEL, single)
+    assert (chosen.scale, chosen.alpha) == (found.scale, found.alpha)
+    np.testing.assert_allclose(chosen.errors, found.errors, atol=1e-4)
+
+
+def test_alphas_below_the_rounding_errors_are_not_chosen(rng):
+    # Ten equal rows of weight 1e6 beside rows of weight 1: alpha is lost in their kernel values in float32.
+    X = rng.uniform(-1, 1, (900, 2)).astype(np.float32)
+    X[:10] = X[0]
+    left = replace(residuals(rng, 1.0), X=X, weights=np.where(np.arange(900) < 10, 1e6, 1.0))
+    left = replace(left, held_out=left.held_out & (np.arange(900) >= 10))
+    assert fit._Probe(KERNEL, 1.0, left, np.arange(900)).loss_and_slope(1e-3) == (np.inf, 0.0)
+    found = fit.learn_corrections(KERNEL, left)
+    assert found is None or np.isfinite(found.coefs).all()
 
 
 def test_errors_of_validation_rows_are_of_models_without_them(rng):

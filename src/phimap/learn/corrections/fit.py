@@ -76,8 +76,8 @@ def learn_corrections(
     the residuals of the training fit at the training rows, and their error is taken at the validation rows. Residuals
     of the fit to all rows would not serve: near a validation row they contain its own error with the opposite sign.
 
-    **Cost.** ``2 n_r^3 / 3`` multiply-adds for each region of n_r rows. The choice of width and alpha takes ten to
-    thirty times as much for each root, in the regions that take part in the choice.
+    **Cost.** ``n_r^3 / 3`` multiply-adds for each region of n_r rows. The choice of width and alpha takes six to
+    twenty factorisations for each root in each region that takes part in the choice, in float32 for float32 rows.
     """
     choices = []
     for root in roots:
@@ -87,21 +87,19 @@ def learn_corrections(
     if not choices:
         return None
     chosen, regions = min(choices, key=lambda choice: choice[0].share)
-    fits = run_tasks(lambda part: _RegionFit(kernel, chosen.scale, regions.residuals, part), regions.parts, n_jobs)
-    validated = np.concatenate([fit.validation for fit in fits])
+    try:
+        fits = run_tasks(lambda part: _region_fit(kernel, chosen, regions.residuals, part), regions.parts, n_jobs)
+    except linalg.LinAlgError:
+        # Rounding errors exceed alpha in a region that took no part in the choice.
+        return None
     errors = np.empty_like(residuals.errors)
-    errors[validated] = np.concatenate(run_tasks(lambda fit: fit.errors(chosen.alpha), fits, n_jobs))
+    for part, fit in zip(regions.parts, fits, strict=True):
+        errors[part[residuals.held_out[part]]] = fit.validation_errors
     rows = np.flatnonzero(residuals.held_out)
     before = residuals.loss(rows, residuals.training_fit_errors[rows])
     if not residuals.loss(rows, errors[rows]) < (1 - _GAIN) * before:
         return None
-    X = regions.residuals.X
-
-    def learn(part: np.ndarray) -> np.ndarray:
-        matrix = kernel_values(kernel, X[part] * X.dtype.type(chosen.scale))
-        return _solve(matrix, chosen.alpha, residuals.errors[part], residuals.count(part))
-
-    order = np.concatenate(regions.parts)
+    X, order = regions.residuals.X, np.concatenate(regions.parts)
     by_key = np.argsort(residuals.keys[rows])
     return Corrections(
         regions.partition,
@@ -109,7 +107,7 @@ def learn_corrections(
         regions.root,
         chosen.scale,
         X[order] * X.dtype.type(chosen.scale),
-        np.concatenate(run_tasks(learn, regions.parts, n_jobs)),
+        np.concatenate([fit.coefs for fit in fits]),
         np.cumsum([part.size for part in regions.parts]),
         residuals.keys[rows][by_key],
         errors[rows][by_key],
@@ -179,7 +177,7 @@ def _choose(kernel: Kernel, regions: _Regions, n_jobs: int | None) -> _Choice | 
     probes = [part for part in parts[::step] if residuals.held_out[part].any()]
 
     def best_alpha(halvings: int, first: int) -> tuple[int, float]:
-        fits = run_tasks(lambda part: _RegionFit(kernel, 2.0**halvings, residuals, part), probes, n_jobs)
+        fits = run_tasks(lambda part: _Probe(kernel, 2.0**halvings, residuals, part), probes, n_jobs)
 
         def loss_and_slope(index: int) -> tuple[float, float]:
             found = run_tasks(lambda fit: fit.loss_and_slope(_ALPHAS[index]), fits, n_jobs)
@@ -198,8 +196,11 @@ def _choose(kernel: Kernel, regions: _Regions, n_jobs: int | None) -> _Choice | 
     return _Choice(2.0**halvings, float(_ALPHAS[index]), share) if share < 1 - _GAIN else None
 
 
-class _RegionFit:
-    """Corrections of the training fit in one region, learned for any alpha on the training rows of the region.
+class _Probe:
+    """Errors of corrections in one region as a function of alpha, in the dtype of the rows.
+
+    The corrections are learned from the residuals of the training fit at the training rows of the region. The errors
+    are those at its validation rows.
 
     Parameters
     ----------
@@ -209,57 +210,98 @@ class _RegionFit:
     residuals : Residuals
     part : ndarray of int
         Rows of the region.
-
-    Attributes
-    ----------
-    validation : ndarray of int
-        Validation rows of the region.
     """
 
     def __init__(self, kernel: Kernel, scale: float, residuals: Residuals, part: np.ndarray):
-        training, self.validation = (part[residuals.held_out[part] == held_out] for held_out in (False, True))
-        self._residuals = residuals
-        self._targets, self._weights = residuals.training_fit_errors[training], residuals.count(training)
-        rows, others = (residuals.X[some] * residuals.X.dtype.type(scale) for some in (training, self.validation))
-        # A region may be empty, since planes do not separate equal rows.
-        self._matrix = kernel_values(kernel, rows)
-        self._values = kernel_values(kernel, others, rows)
-
-    def errors(self, alpha: float) -> np.ndarray:
-        """Errors (r, t) of the validation rows."""
-        coefs = _solve(self._matrix, alpha, self._targets, self._weights)
-        return self._residuals.training_fit_errors[self.validation] - self._values @ coefs
+        training, validation = (part[residuals.held_out[part] == held_out] for held_out in (False, True))
+        rows, others = (residuals.X[some] * residuals.X.dtype.type(scale) for some in (training, validation))
+        self._matrix, self._values = _values(kernel, rows, rows), _values(kernel, others, rows)
+        self._targets, self._held_out = (residuals.training_fit_errors[some] for some in (training, validation))
+        self._weights, self._counted = residuals.count(training), residuals.count(validation)
 
     def loss_and_slope(self, alpha: float) -> tuple[float, float]:
-        """Weighted sum of the squared errors, and its derivative with respect to log alpha."""
-        coefs, slopes = _solve(self._matrix, alpha, self._targets, self._weights, slopes=True)
-        errors = self._residuals.training_fit_errors[self.validation] - self._values @ coefs
-        weights = self._residuals.count(self.validation)
-        slope = -2 * float(weights @ (errors * (self._values @ slopes)).sum(axis=1))
-        return self._residuals.loss(self.validation, errors), slope
+        """Weighted sum of the squared errors, and its derivative with respect to log alpha.
+
+        The sum is infinite if rounding errors exceed alpha, which happens with very unequal weights alone.
+        """
+        try:
+            coefs, slopes = self._solve(alpha)
+        except linalg.LinAlgError:
+            return np.inf, 0.0
+        errors = self._held_out - self._values @ coefs
+        slope = -2 * float(self._counted @ (errors * (self._values @ slopes)).sum(axis=1))
+        return float(self._counted @ np.square(errors).sum(axis=1)), slope
+
+    def _solve(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+        """``S (S K S + alpha I)^{-1} S E`` (n, t), and its derivative with respect to log alpha."""
+        if not self._weights.size:
+            return self._targets, self._targets
+        roots = np.sqrt(self._weights)[:, None].astype(self._matrix.dtype)
+        factor = _factor(self._matrix, alpha, roots)
+        solved = linalg.cho_solve((factor, True), roots * self._targets.astype(roots.dtype), check_finite=False)
+        slopes = linalg.cho_solve((factor, True), -roots.dtype.type(alpha) * solved, check_finite=False)
+        return roots * solved, roots * slopes
 
 
-def kernel_values(kernel: Kernel, X: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
-    """Kernel values in float64.
+class _RegionFit(NamedTuple):
+    """Corrections of one region.
+
+    Attributes
+    ----------
+    coefs : ndarray of shape (r, t)
+        Coefficients of the residuals of the fit to all rows.
+    validation_errors : ndarray of shape (v, t)
+        Errors at the validation rows, as those of `_Probe`.
+    """
+
+    coefs: np.ndarray
+    validation_errors: np.ndarray
+
+
+def _region_fit(kernel: Kernel, chosen: _Choice, residuals: Residuals, part: np.ndarray) -> _RegionFit:
+    r"""Return the corrections of a region.
+
+    Notes
+    -----
+    Let L be the Cholesky factor of ``S K S + alpha I`` with the training rows first, e the residuals of the training
+    fit, and ``u = L^{-1} S e``. The corrections that are learned at the training rows alone then have the errors
+    :math:`S_V^{-1} L_{VV} u_V` at the validation rows. So one factorisation serves for these errors and for the
+    coefficients of all rows.
+    """
+    # A region may be empty, since planes do not separate equal rows.
+    if not part.size:
+        return _RegionFit(residuals.errors[part], residuals.training_fit_errors[part])
+    order = np.argsort(residuals.held_out[part], kind="stable")
+    rows, first = part[order], int((~residuals.held_out[part]).sum())
+    X, roots = residuals.X[rows] * residuals.X.dtype.type(chosen.scale), np.sqrt(residuals.count(rows))[:, None]
+    factor = _factor(kernel_values(kernel, X), chosen.alpha, roots)
+    both = np.concatenate([residuals.errors[rows], residuals.training_fit_errors[rows]], axis=1)
+    solved = linalg.solve_triangular(factor, roots * both, lower=True, check_finite=False)
+    of_all, of_training = np.split(solved, 2, axis=1)
+    coefs = np.empty_like(of_all)
+    coefs[order] = roots * linalg.solve_triangular(factor, of_all, lower=True, trans="T", check_finite=False)
+    return _RegionFit(coefs, np.tril(factor[first:, first:]) @ of_training[first:] / roots[first:])
+
+
+def _factor(matrix: np.ndarray, alpha: float, roots: np.ndarray) -> np.ndarray:
+    """Lower Cholesky factor of ``S K S + alpha I``; the entries above its diagonal are arbitrary."""
+    # A symmetric matrix is its transpose, so no copy is needed to have its columns in order.
+    shifted = matrix.copy().T if (roots == 1).all() else (matrix * (roots * roots.T)).T
+    shifted[np.diag_indices_from(shifted)] += shifted.dtype.type(alpha)
+    return linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)[0]
+
+
+def kernel_values(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+    """Kernel matrix (n, n) in float64.
 
     For float32 rows the kernel is computed in float32, whose rounding error is far below all alphas.
     """
-    Y = X if Y is None else Y
+    return _values(kernel, X, X).astype(np.float64, copy=False)
+
+
+def _values(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Kernel values (n, k), in float32 for float32 rows if the kernel allows, else in float64."""
     if not (len(X) and len(Y)):
         return np.zeros((len(X), len(Y)))
     single = kernel.in_single_precision(X, Y) if X.dtype == np.float32 else None
-    return kernel(X.astype(np.float64), Y.astype(np.float64)) if single is None else single.astype(np.float64)
-
-
-def _solve(matrix: np.ndarray, alpha: float, errors: np.ndarray, weights: np.ndarray, *, slopes: bool = False) -> Any:
-    """``S (S K S + alpha I)^{-1} S E`` (n, t), and its derivative with respect to log alpha if `slopes`."""
-    if not weights.size:
-        return (errors, errors) if slopes else errors
-    roots = np.sqrt(weights)[:, None]
-    shifted = np.array(matrix, order="F") if (weights == 1).all() else np.asfortranarray(matrix * (roots * roots.T))
-    shifted[np.diag_indices_from(shifted)] += alpha
-    factor = linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
-    solved = linalg.cho_solve(factor, roots * errors, check_finite=False)
-    if not slopes:
-        return roots * solved
-    return roots * solved, roots * linalg.cho_solve(factor, -alpha * solved, check_finite=False)
+    return kernel(X.astype(np.float64), Y.astype(np.float64)) if single is None else single
