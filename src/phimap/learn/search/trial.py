@@ -9,6 +9,7 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import blas
 
+from phimap.config import thread_count
 from phimap.learn.search.sample import SearchSample
 from phimap.ops import Array, ops_for, run_tasks, to_host
 from phimap.random_map import MapRecord, RandomMap, evaluate
@@ -50,6 +51,7 @@ class TrialResult:
     alpha : int
         Index of the best regularisation.
     fits : list of FoldFit
+        Empty if they are not kept.
     """
 
     error: float
@@ -63,6 +65,8 @@ def run_trial(
     sample: SearchSample,
     first_alpha: int = FIRST_ALPHA,
     n_jobs: int | None = None,
+    *,
+    keeps_fits: bool = True,
 ) -> TrialResult:
     """Fit a map and ridge regression to the training rows of every fold, and compute the error on the held-out rows.
 
@@ -77,6 +81,8 @@ def run_trial(
         Index of the regularisation at which the search for the best one starts.
     n_jobs : int or None
         Threads; the result does not depend on them.
+    keeps_fits : bool, default=True
+        Whether the result has the fits. Without them, the maps are freed before the Gram matrices are made.
 
     Returns
     -------
@@ -89,15 +95,19 @@ def run_trial(
     **Cost.** The features, ``n m^2`` flops and about ``m^3`` for each fold.
     """
 
-    def learn(fold: int) -> tuple[MapRecord, _RidgePath]:
+    def features(fold: int) -> tuple[MapRecord | None, Sequence[tuple[np.ndarray, ...]]]:
         parts, root = sample.folds()[fold], roots[fold]
         rows = [rooted(sample.X[part], root) for part in parts]
         feature_map = make().fit(rows[0])
-        training, held_out = (
+        both = [
             (np.asarray(to_host(feature_map.transform(X))), sample.Y[part], sample.weights[part])
             for X, part in zip(rows, parts, strict=True)
-        )
-        return feature_map.record_, _RidgePath(training, held_out, n_jobs)
+        ]
+        return feature_map.record_ if keeps_fits else None, both
+
+    def learn(fold: int) -> tuple[MapRecord | None, _RidgePath]:
+        record, (training, held_out) = features(fold)
+        return record, _RidgePath(training, held_out, n_jobs)
 
     folds = run_tasks(learn, range(len(roots)), n_jobs)
 
@@ -107,7 +117,7 @@ def run_trial(
 
     best, loss = descend_along(loss_and_slope, first_alpha, ALPHAS)
     total = sum(sample.weights[held_out].sum() for _, held_out in sample.folds())
-    fits = [FoldFit(record, path.coefs[best]) for record, path in folds]
+    fits = [FoldFit(record, path.coefs[best]) for record, path in folds if record is not None]
     return TrialResult(float(loss / total / sample.spread()), best, fits)
 
 
@@ -217,7 +227,15 @@ def centred_gram(
 def _gram(Z: np.ndarray, n_jobs: int | None) -> np.ndarray:
     """``Z^T Z`` (m, m) in float64, summed over blocks of rows; only its lower triangle is set."""
     multiply = blas.ssyrk if Z.dtype == np.float32 else blas.dsyrk  # pyright: ignore[reportAttributeAccessIssue]
-    starts = range(0, Z.shape[0], _GRAM_ROWS)
-    # BLAS reads C-ordered arrays as their transposes.
-    blocks = run_tasks(lambda start: multiply(1.0, Z[start : start + _GRAM_ROWS].T, lower=1), starts, n_jobs)
-    return sum(blocks[1:], start=blocks[0].astype(np.float64))
+    starts, at_once = range(0, Z.shape[0], _GRAM_ROWS), thread_count(n_jobs)
+    total = np.zeros((Z.shape[1], Z.shape[1]), order="F")
+    for first in range(0, len(starts), at_once):
+        # BLAS reads C-ordered arrays as their transposes.
+        blocks = run_tasks(
+            lambda start: multiply(1.0, Z[start : start + _GRAM_ROWS].T, lower=1),
+            starts[first : first + at_once],
+            n_jobs,
+        )
+        for block in blocks:
+            total += block
+    return total

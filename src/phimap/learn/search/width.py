@@ -101,7 +101,7 @@ def choose_width(
             return np.inf
         components, roots = min(width, small.n_learned), (None,) * len(small.folds())
         make = partial(found.family.trial_features, found.kernel, components, seed, None)
-        return run_trial(make, roots, small, alpha).error
+        return run_trial(make, roots, small, alpha, keeps_fits=False).error
 
     width = min(_FIRST_TRIED, most)
     errors = {size: known.get((size, small.n_rows)) or error(size) for size in (width, width // 2)}
