@@ -44,7 +44,7 @@ rows.
 {methods}
 
 The default model of phimap is a kernel model, averaged with boosted trees where validation rows favour the average
-([trees beside the kernel](../explanation/search.md#trees-beside-the-kernel)).
+([trees beside the kernel](../explanation/corrections.md#trees-beside-the-kernel)).
 
 A ratio of errors is a geometric mean over the tables that both methods were fitted to. Beside it stand the median of
 the ratios, which a few tables with very small errors do not move, and the number of tables on which both errors are

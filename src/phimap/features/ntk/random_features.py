@@ -117,7 +117,7 @@ class NTKFeatures(FeatureMap):
     ``4 sqrt(d)``. For rows of large norm the kernels of erf, sin and cos are almost diagonal, and the relative error is
     about ``sqrt(n / m)`` for n rows: scale the data to norms of a few units. A part of the diagonal is then left out
     if its estimate would add more error to pairs of rows than it removes. No map that is independent of the rows can
-    do much better, see the bound on the guide's page on neural tangent kernels.
+    do much better, see the bound on the guide's page on units other than ReLU.
 
     **Choice of the layers.** For ReLU units, the layers are used if the predicted error of the series exceeds ``1.4
     L^0.6 / sqrt(m)``, relative to the larger of 1 and the kernel's root mean square. This threshold is the smallest
