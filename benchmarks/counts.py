@@ -71,8 +71,7 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
     if arguments.figure is not None:
         groups = Groups.of_rows(model.predict(new), true)
         words = f"mean prediction, {name}", f"mean count, {name}"
-        figure = agreement(groups, "mean-calibration", words).figure
-        figure.savefig(arguments.figure, metadata={"Date": None})
+        agreement(groups, "mean-calibration", words).write(arguments.figure)
 
 
 def main() -> None:

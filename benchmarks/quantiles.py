@@ -62,8 +62,7 @@ def compare(name: str, arguments: argparse.Namespace) -> float:
         flush=True,
     )
     if arguments.figure is not None:
-        figure = band(true, ours, ("5 % to 95 %", "50 %"), f"target of {name}").figure
-        figure.savefig(arguments.figure, metadata={"Date": None})
+        band(true, ours, ("5 % to 95 %", "50 %"), f"target of {name}").write(arguments.figure)
     return float(ratios.mean())
 
 

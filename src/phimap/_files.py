@@ -27,6 +27,18 @@ class NoRowsError(DataError):
     """A data file has no rows."""
 
 
+def check_data_exists(path: str | os.PathLike[str]) -> None:
+    """Raise if there is no data file or folder `path`."""
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path}: no such file. Check the path.")
+
+
+def check_model_exists(path: str | os.PathLike[str]) -> None:
+    """Raise if there is no model file `path`."""
+    if not Path(path).exists():
+        raise FileNotFoundError(f"there is no file `{path}`. Give a model file, as written by phimap fit --model.")
+
+
 def one_line(text: object) -> str:
     """`text` on one line without control characters, cut to a readable length."""
     flat = printable(" ".join(str(text).split()))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -111,6 +114,27 @@ def test_fit_refuses(phimap, tmp_path, write, options, words):
     ]
     assert_refused(phimap("fit", data, "-q", "--features", "32", *FIXED, *target, *outputs, *options), *words)
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "none.csv"),
+        ("compare", "none.npz:X"),
+        ("plan", "none.parquet"),
+        ("predict", "none.phimap", "none.csv"),
+        ("info", "none.phimap"),
+        ("export", "none.phimap", "none.onnx"),
+        ("explain", "none.phimap", "none.csv", "--output", "none.parquet"),
+    ],
+)
+def test_missing_files_are_told_before_the_work_is_imported(words, tmp_path):
+    command = [sys.executable, "-X", "importtime", "-m", "phimap", *words]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    *imports, message = run.stderr.strip().splitlines()
+    assert run.returncode == 2
+    assert re.search(r"no such file\. Check the path\.|there is no file `none.phimap`\. Give", message)
+    assert not [line for line in imports if line.split()[-1] in ("numba", "sklearn", "pyarrow")]
 
 
 def test_fit_refuses_files_that_are_none(phimap, tmp_path):

@@ -24,12 +24,19 @@ def test_images_without_an_axis_of_channels_are_told(rng):
 
 
 @pytest.mark.parametrize("kind", [pm.CNTKSketch, pm.CNTKGradientFeatures])
-def test_channels_that_come_first_are_told(rng, kind, recwarn):
-    X = rng.random((3, 3, 8, 8))
+@pytest.mark.parametrize("shape", [(3, 3, 8, 8), (4, 3, 8, 6), (2, 16, 8, 8)])
+def test_channels_that_come_first_are_told(rng, kind, shape, recwarn):
+    X = rng.random(shape)
     options = {"n_components": 64} if kind is pm.CNTKSketch else {"width": 4}
     phi = kind(2, 3, random_state=0, **options)
     with pytest.warns(UserWarning, match=r"whose channels seem to come first\. Give X\.transpose\(0, 2, 3, 1\)"):
         phi.fit(X)
     recwarn.clear()
     phi.fit(np.transpose(X, (0, 2, 3, 1)))
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 64), (3, 3, 16), (1, 40, 8), (3, 40, 8), (12, 9, 3)])
+def test_many_channels_in_the_last_place_are_not_doubted(rng, shape, recwarn):
+    pm.CNTKSketch(2, 3, 64, random_state=0).fit(rng.random((3, *shape)))
     assert not recwarn.list

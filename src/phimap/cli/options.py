@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from phimap._files import check_data_exists, check_model_exists
 from phimap._options import Option, Quiet, words
 from phimap.config import parse_seconds
 
@@ -64,12 +65,29 @@ def kinds(option: str, text: str) -> dict[str, str]:
     return found
 
 
+def data_path(option: str, text: str) -> str:
+    """Read the path of data; a missing file is told before the command spends seconds on imports."""
+    archive, separator, _ = text.rpartition(".npz:")
+    path = archive + ".npz" if separator else text
+    # Standard input and patterns are no paths.
+    if path != "-" and not set(path) & set("*?["):
+        check_data_exists(path)
+    return text
+
+
+def model_path(option: str, text: str) -> Path:
+    """Read the path of a model file, which must exist."""
+    check_model_exists(text)
+    return Path(text)
+
+
 Data = Annotated[
     str,
     Option(
         "Table to read: .csv, .tsv, .txt, .json, .xlsx, .parquet, .feather, .npy, file.npz:key, .libsvm, a folder of "
         "parts or a quoted pattern such as 'runs/*.parquet', a folder of images, or - for standard input.",
         positional=True,
+        read=data_path,
     ),
 ]
 Task = Annotated[
@@ -229,7 +247,7 @@ class FitOptions:
 class PredictOptions:
     """The options of ``phimap predict``."""
 
-    model: Annotated[Path, Option("Model file, as written by phimap fit --model.", positional=True)]
+    model: Annotated[Path, Option("Model file, as written by phimap fit --model.", positional=True, read=model_path)]
     data: Data
     output: Annotated[
         Path | None, Option("CSV or .parquet file. Default: CSV on standard output.", ("--output", "-o"))
@@ -260,7 +278,7 @@ class PredictOptions:
 class ExplainOptions:
     """The options of ``phimap explain``."""
 
-    model: Annotated[Path, Option("Model file, as written by phimap fit --model.", positional=True)]
+    model: Annotated[Path, Option("Model file, as written by phimap fit --model.", positional=True, read=model_path)]
     data: Data
     output: Annotated[
         Path, Option("File for the values, .parquet or .csv: a column for each feature.", ("--output", "-o"))
@@ -283,7 +301,7 @@ class ExplainOptions:
 class ExportOptions:
     """The options of ``phimap export``."""
 
-    model: Annotated[Path, Option("Model file, as written by phimap fit --model.", positional=True)]
+    model: Annotated[Path, Option("Model file, as written by phimap fit --model.", positional=True, read=model_path)]
     target: Annotated[Path, Option("ONNX file; with --numpy a folder.", positional=True)]
     numpy: Annotated[bool, Option("Write model.safetensors and predict.py, which needs NumPy alone.")] = False
     json: Json = False
@@ -294,7 +312,9 @@ class ExportOptions:
 class InfoOptions:
     """The options of ``phimap info``."""
 
-    model: Annotated[Path | None, Option("Model file. Default: describe this installation.", positional=True)] = None
+    model: Annotated[
+        Path | None, Option("Model file. Default: describe this installation.", positional=True, read=model_path)
+    ] = None
     compile: Annotated[
         bool, Option("Compile all inner loops now, a minute's work, and keep them for later processes.")
     ] = False
@@ -352,6 +372,7 @@ class PlanOptions:
         Option(
             "Table: .csv, .parquet, .feather, .npy, file.npz:key and others. Default: --rows and --columns.",
             positional=True,
+            read=data_path,
         ),
     ] = None
     features: Annotated[int, Option("Number of features.")] = 4096

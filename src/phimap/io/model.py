@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from phimap._files import DataError, OverBudgetError, one_line, write_whole
+from phimap._files import DataError, OverBudgetError, check_model_exists, one_line, write_whole
 from phimap.config import memory_budget, size_text
 from phimap.io.decoding import Decoder
 from phimap.io.encoding import Encoder, check_steps, public_classes
@@ -167,10 +167,10 @@ def _read(path: Path) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:
     """The JSON text, the arrays and the metadata of a model file."""
     from safetensors import SafetensorError, safe_open
 
-    if path.is_dir():
-        raise DataError(f"`{path}` is a folder. Give a model file, as written by save or by phimap fit --model.")
+    check_model_exists(path)
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file `{path}`. Give a model file, as written by phimap fit --model.")
+        kind = "a folder" if path.is_dir() else "a pipe or a device"
+        raise DataError(f"`{path}` is {kind}. Give a model file, as written by save or by phimap fit --model.")
     _check_budget(path, path.stat().st_size, "it takes")
     try:
         with safe_open(path, framework="numpy") as file:

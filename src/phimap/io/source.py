@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from phimap._files import DataError
+from phimap._files import DataError, check_data_exists
 from phimap.io.skipped import BadRows
 
 #: Kinds that a user may give to a column.
@@ -44,8 +44,7 @@ class TableSource:
 
 def check_file(file: Path) -> None:
     """Raise unless `file` is an existing file."""
-    if not file.exists():
-        raise FileNotFoundError(f"{file}: no such file. Check the path.")
+    check_data_exists(file)
     if file.is_dir():
         raise DataError(f"{file}: is a directory. Give the path of a file in it.")
     if not file.is_file():

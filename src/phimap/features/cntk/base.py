@@ -69,7 +69,7 @@ class ConvolutionalFeatures(FeatureMap):
             raise ValueError(
                 f"`X` must hold images (n, h, w, c), got shape {shape}. Give X[..., None] if they have one channel."
             )
-        if len(shape) == 4 and shape[1] in _CHANNELS and shape[3] not in _CHANNELS and shape[2] == shape[3]:
+        if len(shape) == 4 and _has_channels_first(*shape[1:]):
             warnings.warn(
                 f"`X` must hold images (n, h, w, c), got shape {shape}, whose channels seem to come first. Give "
                 "X.transpose(0, 2, 3, 1).",
@@ -85,3 +85,15 @@ class ConvolutionalFeatures(FeatureMap):
         kernel._check_parameters(n_features)
         self.kernel_ = kernel
         return shape
+
+
+def _has_channels_first(first: int, second: int, third: int) -> bool:
+    """Whether the axes of an image seem to be channels, height and width.
+
+    The last axis is no usual number of channels, and the last two axes have sides of one image: equal ones, or similar
+    ones behind a usual number of channels of coloured images.
+    """
+    if third in _CHANNELS or first == second:
+        return False
+    short, long = sorted((second, third))
+    return short == long or (first in _CHANNELS[1:] and first < short and long <= 2 * short)
