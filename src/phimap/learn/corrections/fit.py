@@ -279,7 +279,7 @@ def _region_fit(kernel: Kernel, chosen: _Choice, residuals: Residuals, part: np.
     solved = linalg.solve_triangular(factor, roots * both, lower=True, check_finite=False)
     of_all, of_training = np.split(solved, 2, axis=1)
     coefs = np.empty_like(of_all)
-    coefs[order] = roots * linalg.solve_triangular(factor, of_all, lower=True, trans="T", check_finite=False)
+    coefs[order] = roots * linalg.solve_triangular(factor, of_all, lower=True, trans=1, check_finite=False)
     return _RegionFit(coefs, np.tril(factor[first:, first:]) @ of_training[first:] / roots[first:])
 
 
