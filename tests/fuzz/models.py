@@ -51,6 +51,8 @@ def meet(path: str) -> tuple[str, str]:
                     "order of the first rows",
                     # Names in a file are those of other columns than the rows have.
                     "columns seen in fit",
+                    # The time zone in a file is that of other times.
+                    "must hold times with",
                     "exceeds the range",
                     "not positive definite",
                     "budget",

@@ -16,6 +16,7 @@ from phimap._files import DataError
 from phimap.config import memory_budget, size_text
 from phimap.io.encoding import TRANSFORMERS, public_classes
 from phimap.io.schema import check_requirements
+from phimap.kernels import Kernel
 from phimap.learn.base import KernelModel
 from phimap.learn.fitted import Fitted
 from phimap.packed import PackedArray
@@ -44,18 +45,22 @@ def check_model(model: Any) -> None:
         for part in (step, *(value for name, value in vars(step).items() if name not in params)):
             if hasattr(part, "requirements"):
                 check_requirements(part, type(part).__name__)
-    record = _record_of(steps[-1])
+    feature_map = _map_of(steps[-1])
+    record = None if feature_map is None else feature_map.record_
     if record is not None:
         _check_size(record)
+        # The kernel of a map serves deviations and comparisons, which are not tried here.
+        if isinstance(kernel := getattr(feature_map, "kernel_", None), Kernel):
+            kernel._check_parameters(record.n_features)
     if record is None or record.scratch_width <= _LARGEST_TRIAL:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             _try(steps)
 
 
-def _record_of(step: Any) -> MapRecord | None:
+def _map_of(step: Any) -> RandomMap | None:
     feature_map = step if isinstance(step, RandomMap) else getattr(step, "feature_map_", None)
-    return feature_map.record_ if isinstance(feature_map, RandomMap) else None
+    return feature_map if isinstance(feature_map, RandomMap) else None
 
 
 def _check_size(record: MapRecord) -> None:
