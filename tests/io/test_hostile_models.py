@@ -115,6 +115,17 @@ def test_kernels_of_any_smoothness_take_few_steps(tmp_path):
     refused(model, tmp_path, "NTK.depth must be at most 10000")
 
 
+def test_kernels_of_maps_have_parameters_of_a_fit(tmp_path):
+    """Only deviations use the kernel of a map, so that a wrong one ended in a traceback there."""
+    X, y = rows()
+    kernel = pm.kernels.Matern(1.5)
+    learner = pm.KernelRegressor(kernel, 8, alpha=0.1, metric=None, random_state=0).fit(X, y)
+    model = taken_apart(learner, tmp_path)
+    feature_map = fields(model)["map"]["fields"]["feature_map"]
+    feature_map["state"]["kernel_"]["params"]["nu"] = {"kind": "tuple", "items": [np.inf]}
+    refused(model, tmp_path, "`nu` must be a number, got")
+
+
 @pytest.mark.parametrize("values", [{"power": 1e308, "width": 1e-3}, {"width": 1e-320}], ids=str)
 def test_probabilities_are_finite(values, tmp_path):
     model = taken_apart(classifier(), tmp_path)
