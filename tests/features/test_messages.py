@@ -24,7 +24,7 @@ def test_images_without_an_axis_of_channels_are_told(rng):
 
 
 @pytest.mark.parametrize("kind", [pm.CNTKSketch, pm.CNTKGradientFeatures])
-@pytest.mark.parametrize("shape", [(3, 3, 8, 8), (4, 3, 8, 6), (2, 16, 8, 8)])
+@pytest.mark.parametrize("shape", [(3, 3, 8, 8), (3, 1, 8, 8), (4, 3, 8, 6), (2, 16, 8, 8), (2, 24, 8, 6)])
 def test_channels_that_come_first_are_told(rng, kind, shape, recwarn):
     X = rng.random(shape)
     options = {"n_components": 64} if kind is pm.CNTKSketch else {"width": 4}
@@ -36,7 +36,7 @@ def test_channels_that_come_first_are_told(rng, kind, shape, recwarn):
     assert not recwarn.list
 
 
-@pytest.mark.parametrize("shape", [(8, 8, 64), (3, 3, 16), (1, 40, 8), (3, 40, 8), (12, 9, 3)])
+@pytest.mark.parametrize("shape", [(8, 8, 64), (3, 3, 16), (1, 40, 8), (3, 40, 8), (12, 9, 3), (8, 6, 6)])
 def test_many_channels_in_the_last_place_are_not_doubted(rng, shape, recwarn):
     pm.CNTKSketch(2, 3, 64, random_state=0).fit(rng.random((3, *shape)))
     assert not recwarn.list

@@ -57,7 +57,8 @@ class ConvolutionalFeatures(FeatureMap):
         Parameters
         ----------
         X : array-like of shape (n, h, w, c), or of flat rows with `image_shape`
-            Images: rows, height, width, channels. A warning tells if channels seem to come first.
+            Images: rows, height, width, channels. A warning tells if channels seem to come first: 1, 3, 4 or many,
+            before two similar sides.
         y : ignored
 
         Returns
@@ -90,10 +91,11 @@ class ConvolutionalFeatures(FeatureMap):
 def _has_channels_first(first: int, second: int, third: int) -> bool:
     """Whether the axes of an image seem to be channels, height and width.
 
-    The last axis is no usual number of channels, and the last two axes have sides of one image: equal ones, or similar
-    ones behind a usual number of channels of coloured images.
+    The last axis is no usual number of channels, and the last two axes are similar, as the sides of one image are. The
+    first axis is a usual number of channels, or at least twice as long as the others.
     """
-    if third in _CHANNELS or first == second:
-        return False
     short, long = sorted((second, third))
-    return short == long or (first in _CHANNELS[1:] and first < short and long <= 2 * short)
+    if third in _CHANNELS or long > 2 * short:
+        return False
+    few = first in _CHANNELS and (short == long or (first > 1 and first < short))
+    return (few and first != second) or first >= 2 * long
