@@ -103,8 +103,9 @@ def test_info_describes_the_installation(phimap):
         assert fact in result.stdout
 
 
-def test_compilation_is_of_no_model(phimap):
-    result = phimap("info", "model.phimap", "--compile")
+def test_compilation_is_of_no_model(phimap, tmp_path):
+    (tmp_path / "model.phimap").touch()
+    result = phimap("info", tmp_path / "model.phimap", "--compile")
     assert result.exit_code == 2
     assert "--compile" in result.stderr
     assert "model.phimap" in result.stderr
