@@ -13,6 +13,8 @@ from phimap._printable import printable
 
 # Maximum length of a text in an error message. Parsers quote the text that causes an error, which may be a whole row.
 _LONGEST_QUOTE = 200
+#: Characters of wildcards in the names of files.
+WILD = "*?["
 
 
 class DataError(ValueError):
@@ -25,6 +27,17 @@ class OverBudgetError(DataError, MemoryError):
 
 class NoRowsError(DataError):
     """A data file has no rows."""
+
+
+def file_and_member(text: str) -> tuple[Path, str | None]:
+    """Divide ``file.npz:key`` into the file and the key; any other text is a path."""
+    head, separator, member = text.rpartition(".npz:")
+    return (Path(head + ".npz"), member) if separator else (Path(text), None)
+
+
+def is_pattern(path: Path) -> bool:
+    """Whether a path has wildcards, ``*``, ``?``, ``[...]`` or ``**``, and is not the name of a file."""
+    return any(mark in str(path) for mark in WILD) and not path.exists()
 
 
 def check_data_exists(path: str | os.PathLike[str]) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from phimap._files import check_data_exists, check_model_exists
+from phimap._files import check_data_exists, check_model_exists, file_and_member, is_pattern
 from phimap._options import Option, Quiet, words
+from phimap.cli.standard_input import MARK
 from phimap.config import parse_seconds
 
 
@@ -66,11 +67,12 @@ def kinds(option: str, text: str) -> dict[str, str]:
 
 
 def data_path(option: str, text: str) -> str:
-    """Read the path of data; a missing file is told before the command spends seconds on imports."""
-    archive, separator, _ = text.rpartition(".npz:")
-    path = archive + ".npz" if separator else text
-    # Standard input and patterns are no paths.
-    if path != "-" and not set(path) & set("*?["):
+    """Read the path of data.
+
+    Raise if the file is missing, before the command imports what it needs: the imports take two seconds.
+    """
+    path, _ = file_and_member(text)
+    if text != MARK and not is_pattern(path):
         check_data_exists(path)
     return text
 

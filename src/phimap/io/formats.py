@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from phimap._files import DataError
+from phimap._files import WILD, DataError, is_pattern
 from phimap.io.archive import stored_name
 from phimap.io.source import check_file
 
@@ -61,7 +61,6 @@ IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tif
 PACKED = (".gz", ".bz2", ".zip")
 # Files with these suffixes count as notes or licences if the folder also contains other tables.
 _PROSE = (".txt", ".dat", ".data")
-_WILD = "*?["
 
 
 def format_of(name: str) -> Format | None:
@@ -88,11 +87,6 @@ def checked_format(file: Path) -> Format:
     if not found.is_text and not file.name.lower().endswith(name):
         raise DataError(f"{file}: holds a packed {Path(name).suffix} file. Unpack it first.")
     return found
-
-
-def is_pattern(path: Path) -> bool:
-    """Whether a path has wildcards, ``*``, ``?``, ``[...]`` or ``**``, and is not the name of a file."""
-    return any(mark in str(path) for mark in _WILD) and not path.exists()
 
 
 def is_image_folder(path: Path) -> bool:
@@ -145,7 +139,7 @@ def fixed_folder(path: Path) -> Path:
         return path
     plain: list[str] = []
     for part in path.parts[:-1]:
-        if any(mark in part for mark in _WILD):
+        if any(mark in part for mark in WILD):
             break
         plain.append(part)
     return Path(*plain)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from phimap._files import DataError, one_line
+from phimap._files import DataError, file_and_member, one_line
 from phimap.config import memory_budget
 from phimap.io.archive import explained_damage
 from phimap.io.columns import check_row, closest_first, numbered_names, select_columns
@@ -154,9 +154,8 @@ def _stored_target(target: Any, path: Path, keys: tuple[str, ...]) -> StoredArra
         return None
     if target in keys:
         return _describe(path, target)
-    head, separator, member = target.rpartition(".npz:")
-    if separator:
-        archive = Path(head + ".npz")
+    archive, member = file_and_member(target)
+    if member is not None:
         check_file(archive)
         return _describe(archive, _default_key(archive, member, _keys(archive)))
     if target.lower().endswith(".npy"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from phimap._files import DataError
+from phimap._files import DataError, file_and_member
 from phimap.io.columns import SchemaError
 from phimap.io.formats import ARRAYS, checked_format, fixed_folder, is_image_folder, parts_of
 from phimap.io.images import ImageTable
@@ -320,9 +320,7 @@ def _source(
         raise ValueError(f"`dtype` must be float32 or float64, got {np.dtype(dtype)}. Use np.float32.")
     if channels not in (None, 1, 3):
         raise ValueError(f"`channels` must be 1 (grey) or 3 (RGB), got {channels!r}. Leave it out to keep the images'.")
-    text = str(path)
-    head, separator, member = text.rpartition(".npz:")
-    file = Path(head + ".npz") if separator else Path(text)
+    file, member = file_and_member(str(path))
     if batch_rows is not None:
         positive_integer("batch_rows", batch_rows)
     if not isinstance(bad_rows, BadRows):
@@ -331,7 +329,7 @@ def _source(
         bad_rows = _SKIP if bad_rows == "skip" else BadRows()
     return TableSource(
         file,
-        member if separator else None,
+        member,
         target,
         columns,
         drop,

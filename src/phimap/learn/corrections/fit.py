@@ -76,8 +76,8 @@ def learn_corrections(
     the residuals of the training fit at the training rows, and their error is taken at the validation rows. Residuals
     of the fit to all rows would not serve: near a validation row they contain its own error with the opposite sign.
 
-    **Cost.** ``n_r^3 / 3`` multiply-adds for each region of n_r rows. The choice of width and alpha takes six to
-    twenty factorisations for each root in each region that takes part in the choice, in float32 for float32 rows.
+    **Cost.** ``n_r^3 / 3`` multiply-adds for each region of n_r rows. The choice of width and alpha takes some three
+    to twelve factorisations for each root in each region that takes part in it, in float32 for float32 rows.
     """
     choices = []
     for root in roots:
