@@ -21,32 +21,46 @@ from phimap._files import write_whole
 from phimap.bench.options import BenchOptions
 from phimap.bench.tabular.measure import Fit, read
 from phimap.bench.tabular.methods import METHODS
-from phimap.bench.tabular.results import OURS, SPLITS, WIDTH, Summary, summaries
+from phimap.bench.tabular.results import OURS, PEERS, SPLITS, WIDTH, Summary, summaries
 from phimap.cli.bench import run
 
 #: Fewest tables with a smaller error than that of the method, by task.
-LEAST_WINS = {("regression", "hgb"): 17, ("regression", "lightgbm"): 15, ("classification", "hgb"): 13}
+LEAST_WINS = {
+    ("regression", "lightgbm"): 20,
+    ("regression", "catboost"): 15,
+    ("classification", "hgb"): 17,
+    ("classification", "lightgbm"): 15,
+    ("classification", "catboost"): 12,
+}
+#: Fewest tables with a smaller log loss than that of the method.
+LEAST_LOSS_WINS = {"lightgbm": 15}
 #: Largest geometric means of the ratios of errors.
 MOST_RATIO = {("regression", "lightgbm"): 0.90, ("classification", "hgb"): 0.95}
-#: Largest ratio on any table, to LightGBM in regression.
-MOST_WORST = 1.15
+#: Largest ratio to LightGBM on any table, by task.
+MOST_WORST = {"regression": 1.03, "classification": 1.35}
 #: Largest geometric means of the ratios of processor seconds, on one thread.
 MOST_SECONDS = {("regression", "lightgbm"): 8, ("classification", "lightgbm"): 4}
 #: Largest errors.
 MOST_ERROR = {
     "parkinsons": 0.04,
     "pumadyn32nm": 0.22,
-    "pol": 0.09,
+    "pol": 0.072,
     "kin8nm": 0.25,
-    "kin40k": 0.15,
+    "kin40k": 0.05,
     "protein": 0.60,
     "bike": 0.23,
-    "cal_housing": 0.41,
+    "cal_housing": 0.378,
+    "house_16H": 0.575,
     "ijcnn1": 0.015,
-    "letter": 0.025,
+    "letter": 0.026,
     "pendigits": 0.008,
     "satimage": 0.085,
-    "adult": 0.135,
+    "adult": 0.13,
+    "magic04": 0.117,
+    "thyroid": 0.006,
+    "wall-following": 0.006,
+    "connect4": 0.152,
+    "chess-krvk": 0.11,
 }
 #: Share of the time of xRFM, on tables of more training rows than this.
 MOST_TIME, LARGE = 0.2, 8000
@@ -55,7 +69,7 @@ MOST_TIME, LARGE = 0.2, 8000
 def check(found: Sequence[Fit]) -> Iterator[tuple[str, float, float, bool]]:
     """What was asked for: the words, the figure, the limit, and whether it is kept."""
     for task, summary in summaries(found).items():
-        for one in summary.beside(OURS, ("hgb", "lightgbm", "xrfm")).itertuples():
+        for one in summary.beside(OURS, (*PEERS, "xrfm")).itertuples():
             yield from _beside(task, one, summary)
         if OURS in summary.errors:
             for name, error in summary.errors[OURS].dropna().items():
@@ -75,8 +89,12 @@ def _beside(task: str, one: Any, summary: Summary) -> Iterator[tuple[str, float,
     if (task, peer) in MOST_SECONDS:
         most = MOST_SECONDS[task, peer]
         yield f"{task}: processor seconds over {peer}'s, geometric mean", one.time, most, one.time <= most
-    if (task, peer) == ("regression", "lightgbm"):
-        yield f"{task}: largest ratio to {peer}, {one.worst_set}", one.worst, MOST_WORST, one.worst <= MOST_WORST
+    if peer == "lightgbm":
+        most = MOST_WORST[task]
+        yield f"{task}: largest ratio to {peer}, {one.worst_set}", one.worst, most, one.worst <= most
+    if peer in LEAST_LOSS_WINS and one.loss_wins + one.loss_losses:
+        least = LEAST_LOSS_WINS[peer]
+        yield f"{task}: smaller log loss than {peer}", one.loss_wins, least, one.loss_wins >= least
     if peer == "xrfm":
         yield f"{task}: mean rank beside {peer}'s", one.rank, 3 - one.rank, one.rank <= 1.5
         large = Summary(summary.found[summary.found["n_rows"] > LARGE]).beside(OURS, [peer])

@@ -10,7 +10,7 @@ from phimap.bench.experiment import ResultTable
 from phimap.bench.tabular import ranking
 from phimap.bench.tabular.measure import Fit
 from phimap.bench.tabular.methods import METHODS
-from phimap.bench.tabular.results import OURS, PEERS, Summary, by_set, summaries
+from phimap.bench.tabular.results import OURS, Summary, by_set, summaries
 from phimap.bench.tabular.tables import CLASSIFICATION, REGRESSION
 
 _HEAD = """# Tables
@@ -33,11 +33,12 @@ critical-difference pictures.
 
 Split k tests the first fifth of `numpy.random.default_rng(k).permutation(n)` and fits to the other rows. Training and
 test parts of a source are joined first, also where they are published as such. The error of regression is the root mean
-squared error over the standard deviation of the test targets, that of classification the share of wrong labels; both
-are means over the splits. Seconds are those of the processor for the fit alone, added up over cores, after a first fit
-to {warm} that loads and compiles; other work of the machine raises them. "GiB at most" is the largest rise
-of resident memory in a fit. Every method sees the same float32 columns and chooses what it chooses on the training
-rows.
+squared error over the standard deviation of the test targets, that of classification the share of wrong labels. The log
+loss is the mean negative logarithm of the probability of the true label. All are means over the splits.
+
+Seconds are those of the processor for the fit alone, added up over cores, after a first fit to {warm} that loads and
+compiles; other work of the machine raises them. "GiB at most" is the largest rise of resident memory in a fit. Every
+method sees the same float32 columns and chooses what it chooses on the training rows.
 
 | method | |
 |---|---|
@@ -119,30 +120,44 @@ def _provenance(found: pd.DataFrame) -> str:
 
 def _task(task: str, summary: Summary) -> str:
     parts = [f"## {task.capitalize()}", "", f"Errors on {len(summary.sizes)} tables; the least of a table is bold.", ""]
-    shown = summary.errors.map("{:.4f}".format, na_action="ignore")
-    shown = shown.mask(summary.errors.eq(summary.errors.min(axis=1), axis=0), "**" + shown + "**")
-    parts += _rows(ResultTable("", by_set(summary, shown), {"rows": ",", "columns": ","}))
+    parts += _rows(ResultTable("", by_set(summary, _marked(summary.errors)), {"rows": ",", "columns": ","}))
+    losses = summary.losses.dropna(axis=1, how="all")
+    if losses.size:
+        parts += ["", "Log losses of the probabilities; the least of a table is bold.", ""]
+        parts += _rows(ResultTable("", _marked(losses).rename_axis("table").reset_index()))
     parts += ["", "Processor seconds of the fit:", ""]
     seconds = summary.seconds.rename_axis("table").reset_index()
     parts += _rows(ResultTable("", seconds, dict.fromkeys(summary.methods, ".1f")))
     parts += ["", "All tables:", ""]
-    ratios = {peer: f"error / {peer}" for peer in PEERS}
+    ratios = {peer: f"error / {peer}" for peer in summary.peers}
     overall = summary.overall().drop(columns="seconds").rename_axis("method").reset_index()
     overall = overall.rename(columns={"best": "least error", "rank": "mean rank", "GiB": "GiB at most"} | ratios)
     formats = {"mean rank": ".2f", "GiB at most": ".2f"} | dict.fromkeys(ratios.values(), ".3f")
     parts += [*_rows(ResultTable("", overall, formats)), "", _ranks(summary)]
     beside = summary.beside(OURS)
     if len(beside):
-        frame = beside.assign(worst=_worst(beside)).drop(columns="worst_set").reset_index()
-        columns = ["beside", "tables", "smaller error", "larger", "mean rank of two", "ratio", "median", "within 5 %"]
-        columns += ["largest ratio"]
+        names = {"index": "beside", "n_sets": "tables", "wins": "smaller error", "losses": "larger"}
+        names |= {"rank": "mean rank of two", "ratio": "ratio", "median": "median", "near": "within 5 %"}
+        names |= {"worst": "largest ratio", "time": "ratio of seconds"}
         formats = {"mean rank of two": ".2f", "ratio": ".3f", "median": ".3f", "ratio of seconds": ".2f"}
+        frame = beside.assign(worst=_worst(beside)).reset_index()
         parts += ["", f"`{OURS}` beside each of the others:", ""]
-        parts += _rows(ResultTable("", frame.set_axis([*columns, "ratio of seconds"], axis=1), formats))
+        parts += _rows(ResultTable("", frame[list(names)].rename(columns=names), formats))
+        if losses.size:
+            names = {"index": "beside", "loss_wins": "smaller log loss", "loss_losses": "larger", "loss_ratio": "ratio"}
+            parts += ["", "The same of log losses:", ""]
+            frame = frame[frame["loss_wins"] + frame["loss_losses"] > 0]
+            parts += _rows(ResultTable("", frame[list(names)].rename(columns=names), {"ratio": ".3f"}))
         parts += ["", *_losses(summary)]
         for name in beside.index:
             parts += _fewer_splits(summary, name)
     return "\n".join(parts) + "\n"
+
+
+def _marked(values: pd.DataFrame) -> pd.DataFrame:
+    """Return the values as texts, with the least of each row in bold."""
+    shown = values.map("{:.4f}".format, na_action="ignore")
+    return shown.mask(values.eq(values.min(axis=1), axis=0), "**" + shown + "**")
 
 
 def _rows(table: ResultTable) -> list[str]:
@@ -180,7 +195,7 @@ def _fewer_splits(summary: Summary, other: str) -> list[str]:
 def _losses(summary: Summary) -> list[str]:
     """Where ours errs more than each kind of boosting, the worst first."""
     lines = []
-    for peer in PEERS:
+    for peer in summary.peers:
         ratios = summary.pairs(OURS, peer)["ratio"]
         worst = ratios[ratios > 1].sort_values(ascending=False, kind="stable")
         if len(worst):
@@ -193,7 +208,7 @@ def _choice(by_task: dict[str, Summary]) -> str:
     """When to take it and when not, said by the figures."""
     parts = ["## When not to use it", ""]
     for task, summary in by_task.items():
-        for one in summary.beside(OURS, PEERS).itertuples():
+        for one in summary.beside(OURS, summary.peers).itertuples():
             parts.append(
                 f"- {task.capitalize()}, beside {one.Index}: the error is larger on {one.losses} of {one.n_sets} "
                 f"tables, and the fit takes {one.time:.2g} times as long (geometric mean)."

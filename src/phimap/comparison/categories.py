@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils.metaestimators import available_if
 
 from phimap.tables.frames import cells_of
 
@@ -77,8 +78,16 @@ class CatBoost(BaseEstimator):
         self.model_ = model.fit(_table(X), y, cat_features=texts)
         return self
 
+    @property
+    def classes_(self) -> np.ndarray:
+        return self.model_.classes_
+
     def predict(self, X: Any) -> np.ndarray:
         return np.ravel(self.model_.predict(_table(X)))
+
+    @available_if(lambda self: self.task == "classification")
+    def predict_proba(self, X: Any) -> np.ndarray:
+        return self.model_.predict_proba(_table(X))
 
 
 def _table(X: Any) -> Any:

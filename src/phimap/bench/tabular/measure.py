@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import log_loss
 
 from phimap._files import DataError, write_whole
 from phimap.bench.tabular.methods import METHODS
@@ -19,12 +20,13 @@ from phimap.comparison.methods import Method
 
 #: Names of the values that are stored for each fit, in this order. `split` is the seed of the permutation. `most_rows`
 #: is the number of rows to which the table was cut, or None. `error` is the root mean squared error divided by the
-#: standard deviation of the test targets, or the share of wrong labels. `seconds` is the elapsed time of the fit, and
+#: standard deviation of the test targets, or the share of wrong labels. `log_loss` is the mean negative logarithm of
+#: the probability of the true label, or None without probabilities. `seconds` is the elapsed time of the fit, and
 #: `processor_seconds` the sum over cores. `memory` is the increase of resident memory during the fit in bytes, or None
 #: if the system does not measure it.
 COLUMNS = (
-    *("dataset", "task", "method", "split", "width", "most_rows", "n_rows", "n_test", "n_columns", "error"),
-    *("seconds", "processor_seconds", "predict_seconds", "memory", "date", "machine", "software"),
+    *("dataset", "task", "method", "split", "width", "most_rows", "n_rows", "n_test", "n_columns"),
+    *("error", "log_loss", "seconds", "processor_seconds", "predict_seconds", "memory", "date", "machine", "software"),
 )
 _KEY = ("dataset", "method", "split", "width", "most_rows")
 
@@ -68,9 +70,11 @@ def read(path: str | os.PathLike[str]) -> list[Fit]:
             entry = json.loads(line)
         except json.JSONDecodeError:
             entry = None
-        if not isinstance(entry, dict) or set(entry) != set(COLUMNS):
+        names = set(entry) if isinstance(entry, dict) else set()
+        if names | {"log_loss"} != set(COLUMNS):
             raise DataError(f"line {number} of {path} is not a fit to a table. Name another file, or remove the line.")
-        found.append(entry)
+        # Files of earlier versions have no log loss.
+        found.append({"log_loss": None} | entry)
     return found
 
 
@@ -119,9 +123,10 @@ def run(
                 continue
             facts = (table.name, table.task, name, split, width, most_rows, len(train), len(test), X.shape[1])
             error = error_of(table.task, table.y[test], one.predicted)
+            loss = log_loss_of(one.model, X_test, table.y[test]) if table.task == "classification" else None
             spent = (one.seconds, one.processor_seconds, one.predict_seconds, one.memory)
             origin = (f"{date.today():%Y-%m-%d}", machine(), software(method))
-            store.add(dict(zip(COLUMNS, (*facts, error, *spent, *origin), strict=True)))
+            store.add(dict(zip(COLUMNS, (*facts, error, loss, *spent, *origin), strict=True)))
             yield store.found[key]
 
 
@@ -132,3 +137,17 @@ def error_of(task: str, y: np.ndarray, predicted: np.ndarray) -> float:
     if task == "classification":
         return float(np.mean(predicted != y))
     return float(np.sqrt(np.mean(np.square(predicted - y))) / y.std())
+
+
+def log_loss_of(model: Any, X: np.ndarray, y: np.ndarray) -> float | None:
+    """Log loss of the probabilities of a fitted classifier; None if it gives none.
+
+    Scikit-learn raises a probability of 0 to the spacing of floating-point numbers at 1. So does this function for
+    labels that the classifier has not seen.
+    """
+    if not hasattr(model, "predict_proba"):
+        return None
+    labels = np.union1d(model.classes_, y)
+    probabilities = np.zeros((len(y), len(labels)))
+    probabilities[:, np.searchsorted(labels, model.classes_)] = model.predict_proba(X)
+    return float(log_loss(y, probabilities, labels=labels))

@@ -19,7 +19,7 @@ from phimap.bench.tabular.tables import expand, load
 #: Number of features of our methods; None leaves the number to their defaults.
 WIDTH: int | None = None
 SPLITS = (0, 1, 2)
-OURS, PEERS = "phimap", ("lightgbm", "hgb")
+OURS, PEERS = "phimap", ("lightgbm", "hgb", "catboost")
 TASKS = ("regression", "classification")
 
 # Two methods are equally good on a table if the ratio of their errors, or its inverse, is at most this.
@@ -41,10 +41,12 @@ class Summary:
     ----------
     sizes : DataFrame
         Number of rows and columns of each table.
-    errors, seconds, memory : DataFrame
-        Mean error and mean processor seconds over the splits, and largest increase of memory in bytes. Each frame has a
-        row for each table, and a column for each method that counts on any table, in the order of `METHODS`. Values are
-        NaN for tables on which the method does not count.
+    peers : list of str
+        The methods of `PEERS` among them.
+    errors, losses, seconds, memory : DataFrame
+        Mean error, mean log loss and mean processor seconds over the splits, and largest increase of memory in bytes.
+        Each frame has a row for each table, and a column for each method that counts on any table, in the order of
+        `METHODS`. Values are NaN for tables on which the method does not count; losses also without probabilities.
     """
 
     def __init__(self, found: pd.DataFrame | Sequence[Fit]):
@@ -52,15 +54,17 @@ class Summary:
         by_set = self.found.groupby("dataset", sort=False)
         first = by_set[["n_rows", "n_test", "n_columns"]].last()
         self.sizes = pd.DataFrame({"rows": first["n_rows"] + first["n_test"], "columns": first["n_columns"]})
-        groups = self.found.astype({"memory": float}).groupby(["dataset", "method"], sort=False)
-        columns = {"error": "mean", "processor_seconds": "mean", "memory": "max", "split": "size"}
-        cells = groups.agg(columns).set_axis(["error", "seconds", "memory", "n"], axis=1)
+        self.found = self.found.astype({"memory": float, "log_loss": float})
+        groups = self.found.groupby(["dataset", "method"], sort=False)
+        columns = {"error": "mean", "log_loss": "mean", "processor_seconds": "mean", "memory": "max", "split": "size"}
+        cells = groups.agg(columns).set_axis(["error", "log_loss", "seconds", "memory", "n"], axis=1)
         cells = cells[cells["n"] == cells.groupby("dataset")["n"].transform("max")]
         seen = set(cells.index.get_level_values("method"))
         self.methods = [name for name in METHODS if name in seen] + sorted(seen - set(METHODS))
-        self.errors, self.seconds, self.memory = (
+        self.peers = [name for name in PEERS if name in seen]
+        self.errors, self.losses, self.seconds, self.memory = (
             cells[name].unstack().reindex(index=self.sizes.index, columns=self.methods)
-            for name in ("error", "seconds", "memory")
+            for name in ("error", "log_loss", "seconds", "memory")
         )
 
     def complete(self) -> pd.DataFrame:
@@ -75,18 +79,17 @@ class Summary:
     def pairs(self, method: str, other: str) -> pd.DataFrame:
         """Return mean errors and seconds of two methods on each table, over their common splits.
 
-        Columns are `error` and `seconds` of `method`, `other_error` and `other_seconds`, and the `ratio` of the errors.
-        A share of wrong labels may be 0. In the ratio, such shares are raised to at least 0.5 over the number of test
-        rows in these splits.
+        Columns are `error`, `log_loss` and `seconds` of `method`, the same of `other` with the prefix `other_`, and the
+        `ratio` of the errors. A share of wrong labels may be 0. In the ratio, such shares are raised to at least 0.5
+        over the number of test rows in these splits.
         """
         fits = self.found.set_index(["dataset", "split"]).drop(columns="seconds")
         fits = fits.rename(columns={"processor_seconds": "seconds"})
         mine, theirs = (fits.loc[fits["method"] == name] for name in (method, other))
-        both = mine[["error", "seconds", "n_test", "task"]].join(
-            theirs[["error", "seconds"]].add_prefix("other_"), how="inner"
-        )
+        shared = theirs[["error", "log_loss", "seconds"]].add_prefix("other_")
+        both = mine[["error", "log_loss", "seconds", "n_test", "task"]].join(shared, how="inner")
         by_set = both.groupby("dataset", sort=False)
-        means = by_set[["error", "seconds", "other_error", "other_seconds"]].mean()
+        means = by_set[["error", "log_loss", "seconds", *shared]].mean()
         floor = 0.5 / by_set["n_test"].sum() * (by_set["task"].first() == "classification")
         return means.assign(ratio=means["error"].clip(lower=floor) / means["other_error"].clip(lower=floor))
 
@@ -97,7 +100,9 @@ class Summary:
         rank of `method` among the two, 1 or 2 on each table, or 1.5 for equal errors. `ratio` and `time` are geometric
         means of the ratios of errors and of seconds. `median` is the median of the ratios of errors, which few tables
         with very small ratios do not move, and `near` the number of tables whose ratio is within 5 % of one. `worst` is
-        the largest ratio of errors, and `worst_set` the table with this ratio.
+        the largest ratio of errors, and `worst_set` the table with this ratio. `loss_wins` and `loss_losses` count the
+        tables on which the log loss of `method` is smaller or larger, and `loss_ratio` is the geometric mean of the
+        ratios of log losses.
         """
         rows = {}
         for other in others:
@@ -114,6 +119,9 @@ class Summary:
                     "worst": pairs["ratio"].max(),
                     "worst_set": pairs["ratio"].idxmax(),
                     "time": geometric_mean(pairs["seconds"] / pairs["other_seconds"]),
+                    "loss_wins": (pairs["log_loss"] < pairs["other_log_loss"]).sum(),
+                    "loss_losses": (pairs["log_loss"] > pairs["other_log_loss"]).sum(),
+                    "loss_ratio": geometric_mean(_positive(pairs["log_loss"]) / _positive(pairs["other_log_loss"])),
                 }
         return pd.DataFrame.from_dict(rows, orient="index")
 
@@ -122,14 +130,19 @@ class Summary:
         frame = pd.DataFrame({"tables": self.errors.notna().sum()})
         frame["best"] = self.errors.eq(self.errors.min(axis=1), axis=0).sum()
         frame["rank"] = self.ranks().reindex(frame.index)
-        for peer in PEERS:
+        for peer in self.peers:
             frame[peer] = [geometric_mean(self.pairs(name, peer)["ratio"]) for name in self.methods]
         return frame.assign(seconds=self.seconds.apply(geometric_mean), GiB=self.memory.max() / 2**30)
 
 
 def geometric_mean(values: pd.Series) -> float:
-    """Return the geometric mean of the values that are not NaN."""
+    """Return the geometric mean of the values that are not NaN; NaN if there are none."""
     return float(np.exp(np.log(values.dropna()).mean()))
+
+
+def _positive(losses: pd.Series) -> pd.Series:
+    """Return log losses of at least the rounding error of a probability of 1."""
+    return losses.clip(lower=float(np.finfo(np.float64).eps))
 
 
 def summaries(found: pd.DataFrame | Sequence[Fit]) -> dict[str, Summary]:
@@ -167,7 +180,7 @@ def tables_of(task: str, summary: Summary) -> list[ResultTable]:
     """Return tables of errors, seconds, aggregates of all methods, and our method against each other method."""
     measure = "RMSE over the targets' deviation" if task == "regression" else "share of wrong labels"
     sizes = {"rows": ",", "columns": ","}
-    ratios = {peer: f"/ {peer}" for peer in PEERS}
+    ratios = {peer: f"/ {peer}" for peer in summary.peers}
     overall = summary.overall().rename(columns={"rank": "mean rank", "GiB": "GiB at most"} | ratios)
     formats = {"mean rank": ".2f", "seconds": ".1f", "GiB at most": ".2f"} | dict.fromkeys(ratios.values(), ".3f")
     title = f"{task}: {len(summary.sizes)} tables; ratios of errors and seconds by geometric mean"
