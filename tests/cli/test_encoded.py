@@ -66,7 +66,7 @@ def test_dependences_are_in_the_units_of_the_column(frame, fitted):
     rows = model.encoder_.transform(frame)
     leading = [name for name, _ in leading_columns(model, 2)]
     assert set(leading) == {"area", "city"}
-    found = encoded_dependences(model, rows, 2)
+    found = encoded_dependences(model, rows, leading)
     (area,) = found.singles
     assert area.names == ("area",)
     assert found.pair is None
@@ -81,7 +81,7 @@ def test_dependences_are_in_the_units_of_the_column(frame, fitted):
 def test_no_dependences_without_numbers(frame):
     columns, y = frame[["city", "same"]], frame["price"].to_numpy()
     model = pm.KernelRegressor(n_components=32, random_state=0, **GAUSSIAN).fit(columns, y)
-    assert encoded_dependences(model, model.encoder_.transform(columns), 2) is None
+    assert encoded_dependences(model, model.encoder_.transform(columns), ["city", "same"]) is None
 
 
 def test_bad_cells_are_named_by_data_rows_of_the_file(frame, fitted, phimap, tmp_path):

@@ -50,12 +50,7 @@ def leading_columns(model: Any, count: int) -> list[tuple[str, float]]:
         return []
     shares = model.relevances_
     names = getattr(model, "feature_names_in_", [f"column {j}" for j in range(shares.size)])
-    return [(str(names[j]), float(shares[j])) for j in leading_places(model, count)]
-
-
-def leading_places(model: Any, count: int) -> list[int]:
-    """Indices of the `count` columns with the largest weights in the metric, in descending order."""
-    return [] if metric_kind(model) == "none" else np.argsort(-model.relevances_, kind="stable")[:count].tolist()
+    return [(str(names[j]), float(shares[j])) for j in np.argsort(-shares, kind="stable")[:count]]
 
 
 def form_text(scaling: Any) -> str:

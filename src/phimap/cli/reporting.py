@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +19,6 @@ from phimap.cli.describe import (
     form_text,
     inputs_text,
     leading_columns,
-    leading_places,
     length_scale_of,
     loss_of,
     loss_text,
@@ -91,7 +91,7 @@ def page(result: Result) -> str:
     stages += timed.finished if sure is not None else []
     timed = Stages()
     with timed.stage("partial dependence"):
-        found = _dependences(result)
+        found = _dependences(result, permutations)
     stages += timed.finished if found is not None else []
     solution = model.solution_
     true, predicted = result.scores.pairs() if result.scores else (None, None)
@@ -184,20 +184,27 @@ def _importances(result: Result) -> list[tuple[str, float]]:
     return [(name, float(size)) for name, size in zip(_names(result), sizes, strict=True)]
 
 
-def _dependences(result: Result) -> Dependences | None:
-    """Predictions along the most relevant columns; None for images, without a metric, and without probabilities."""
-    places = leading_places(result.model, _DRAWN)
-    without = result.task == "classification" and result.model.calibration_ is None
-    if result.table.is_image or not places or without:
+def _dependences(result: Result, permutations: Permutations | None) -> Dependences | None:
+    """Predictions along the numeric columns that matter most; None for images, and without probabilities.
+
+    The permutation importance ranks the columns; without it the metric does, and there is none without a metric.
+    """
+    model, names = result.model, _names(result)
+    if result.table.is_image or (result.task == "classification" and model.calibration_ is None):
         return None
+    if permutations is None:
+        ranked = [name for name, _ in leading_columns(model, len(names))]
+    else:
+        ranked = [names[place] for place in np.argsort(-permutations.rises, kind="stable")]
     rows = result.overview.summary.sample.first(_DRAWN_ROWS)[0]
     if result.overview.encoder is not None:
-        return encoded_dependences(result.model, rows, _DRAWN)
-    return dependences(result.model, rows, places, [name for name, _ in leading_columns(result.model, _DRAWN)])
+        return encoded_dependences(model, rows, ranked)
+    drawn = ranked[:_DRAWN]
+    return dependences(model, rows, [names.index(name) for name in drawn], drawn) if drawn else None
 
 
-def encoded_dependences(model: Any, X: Any, count: int) -> Dependences | None:
-    """Predictions along the numeric columns among the `count` most relevant columns, in the units of the table.
+def encoded_dependences(model: Any, X: Any, ranked: Sequence[str]) -> Dependences | None:
+    """Predictions along the first two numeric columns among the names `ranked`, in the units of the table.
 
     `X` (n, d) holds encoded rows. The result is None if there is no such column.
     """
@@ -207,7 +214,7 @@ def encoded_dependences(model: Any, X: Any, count: int) -> Dependences | None:
         for place, column in enumerate(encoder.columns_)
         if column.kind == "number" and column.encoding.deviation
     }
-    names = [name for name, _ in leading_columns(model, count) if name in numbers]
+    names = [name for name in ranked if name in numbers][:_DRAWN]
     if not names:
         return None
     places = [int(encoder.groups_.searchsorted(numbers[name][0])) for name in names]

@@ -84,8 +84,13 @@ def search(log: SearchLog) -> Plot:
             if of_kind.any():
                 axes.plot(order[of_kind], errors[of_kind], mark, color=colour, markersize=5, label=label)
         axes.plot(best, errors[best], "o", color=INK, markersize=11, markerfacecolor="none", markeredgewidth=1.4)
+        # Number of points of a trial along the axis.
+        step = _WIDTH / (errors.size + 0.6)
+        word, align, shift = "chosen", "center", 0
+        if step * (errors.size - best) < text_width(word) / 2:
+            align, shift = "right", 8
         axes.annotate(
-            "chosen", (best, errors[best]), (0, -9), textcoords="offset points", ha="center", va="top", color=INK
+            word, (best, errors[best]), (shift, -9), textcoords="offset points", ha=align, va="top", color=INK
         )
         shown = errors[np.isfinite(errors)]
         axes.set_yscale("log")
@@ -94,9 +99,8 @@ def search(log: SearchLog) -> Plot:
         axes.yaxis.set_major_formatter("{x:.3g}")
         axes.yaxis.set_minor_formatter("{x:.2g}" if _within_a_decade(axes.get_ylim()) else NullFormatter())
         places, names = [], []
-        # Number of points of a trial along the axis, and the position where the last note ends. Labels that would
-        # overlap are omitted.
-        step, noted = _WIDTH / (errors.size + 0.6), -np.inf
+        # Position where the last note ends. Labels that would overlap are omitted.
+        noted = -np.inf
         runs = groupby(order, key=lambda trial: (log.kernels[trial], n_rows[trial], log.n_components[trial]))
         level = None
         for (kernel, rows, width), trials in runs:

@@ -244,7 +244,8 @@ def _columns(facts: Facts) -> list[tuple[Plot | Bars, str]]:
         scale = found.error if regression and found.error > 0 else 1.0
         values = [(name, float(rise) / scale) for name, rise in zip(facts.names, found.rises, strict=True)]
         head, what = ("rise of the error", "RMSE") if regression else ("more wrong labels", "share of wrong labels")
-        measures.append((head, values, lambda value: f"{100 * value:.3g} %"))
+        # A rounding error of zero is no rise.
+        measures.append((head, values, lambda value: f"{round(100 * value, 2) + 0.0:.3g} %"))
         captions.append(
             f"How far the {what} of {found.n_rows:,} held-out rows rises if the values of a column are shuffled."
         )
@@ -268,9 +269,10 @@ def _columns(facts: Facts) -> list[tuple[Plot | Bars, str]]:
     limits = float(min(mean.min() for mean in means)), float(max(mean.max() for mean in means))
     over = f"the mean over {found.n_rows} training rows in which"
     if found.pair is not None:
-        caption = (
-            f"Predictions by the two columns with the largest shares of the metric: {over} both are set to each pair."
+        which = (
+            "whose shuffling raises the error most" if facts.permutations else "with the largest shares of the metric"
         )
+        caption = f"Predictions by the two numeric columns {which}: {over} both are set to each pair."
         drawn.append((kernel_figures.along_pair(found.pair, label), caption))
     for place, one in enumerate(found.singles):
         caption = f"Predictions along {one.names[0]}: {over} it alone is set to each value."
