@@ -32,9 +32,14 @@ _MAPS = {
 # Number of bytes that a pass moves: for each number of the table (moments in float64), and for each feature (sums).
 _MOMENT_BYTES, _SUM_BYTES = 150, 12
 # Numbers of operations: for drawing a feature; for a search of normal effort, and for each column in it; for
-# corrections and trees, for each number of the table. The operations of search, corrections and trees depend on the
-# data: on real tables they were between half and twice these numbers.
-_DRAW, _SEARCH, _SEARCH_COLUMN, _CORRECTIONS, _TREES = 1e7, 6e11, 1e10, 2e5, 3e5
+# corrections, and for each row in them; for a tree, and for each number of the table in it. The operations of search,
+# corrections and trees depend on the data: on real tables they were between half and twice these numbers.
+_DRAW, _SEARCH, _SEARCH_COLUMN = 1e7, 3.5e11, 2e9
+_CORRECTIONS, _CORRECTED_ROW, _TREE, _TREE_CELL = 1e11, 4e6, 2e8, 1e3
+# Number of rounds that boosting mostly grows, and number of growths of few rows: in three folds, and on all rows.
+_ROUNDS, _GROWTHS_OF_FEW = 150, 3
+# Number of rows whose errors are computed for intervals, besides those that judge trees.
+_LEFT_OUT = 1800
 # Constants of the choice of alpha. The first two belong to the eigenvalue problem with which it begins: its order, and
 # its operations divided by the cube of the order. Then come the operations of the factorisations divided by ``m^3``,
 # and those with Lanczos steps divided by ``m^2``.
@@ -283,11 +288,12 @@ class _Clock:
         else:
             yield self._passes()
         if work.corrects:
-            operations = _CORRECTIONS * work.n_train * work.n_columns
+            operations = _CORRECTIONS + _CORRECTED_ROW * work.n_train
             yield self._over_rows("corrections", {"regions": self.machine.products(operations, 4)})
+        if work.solver == "cholesky":
+            yield self._intervals()
         if work.grows_trees:
-            operations = _TREES * work.n_train * work.n_columns * work.n_targets
-            yield self._over_rows("trees", {"growth": self.machine.products(operations, 4)})
+            yield self._trees()
         if work.holdout:
             n = float(work.n_rows - work.n_train)
             scoring = {"features": self._features(n) + self._narrow(2 * n, work.n_targets)}
@@ -342,6 +348,28 @@ class _Clock:
             "eigenvectors": machine.products(_EIGENVECTORS * min(m, EXACT_ORDER) ** 3, 8),
         }
         return StageCost("regularisation", parts, sum(parts.values()))
+
+    def _intervals(self) -> StageCost:
+        """The stage that computes the errors of rows left out, which one process does."""
+        work, machine, m = self.work, self.machine, float(self.work.n_components)
+        rows = work.n_train if work.grows_trees and work.trees_in_folds else min(work.n_train, _LEFT_OUT)
+        parts = {
+            "rows left out": self._features(rows) + machine.products(2 * rows * m**2, 8),
+            "factorisation": machine.products(m**3 / 3, 8),
+        }
+        if work.corrects:
+            # Outputs in float64 for all rows, and two solutions for each row that is left out.
+            parts["corrections"] = 2 * self._features(work.n_train) + machine.products(4 * rows * m**2, 8)
+        parts = {part: seconds / work.threads for part, seconds in parts.items()}
+        return StageCost("intervals", parts, sum(parts.values()))
+
+    def _trees(self) -> StageCost:
+        """The stage that grows boosted trees."""
+        work = self.work
+        n_trees = _ROUNDS * work.n_targets * (_GROWTHS_OF_FEW if work.trees_in_folds else 1)
+        growth = self.machine.products(n_trees * (_TREE + _TREE_CELL * work.n_train * work.n_columns), 4)
+        # `_over_rows` divides by the threads, of which few rows use one.
+        return self._over_rows("trees", {"growth": growth * work.threads / work.tree_threads})
 
     def _passes(self) -> StageCost:
         """The stage of a solver that holds no Gram matrix: all its passes, and its preconditioner."""

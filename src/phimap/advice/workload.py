@@ -180,6 +180,20 @@ class Workload:
         return self.search and self.solver == "cholesky" and self.workers == 1 and enough
 
     @property
+    def trees_in_folds(self) -> bool:
+        """Whether all rows judge the trees, in folds."""
+        from phimap.learn.average import FOLDED_ROWS
+
+        return self.n_train < FOLDED_ROWS
+
+    @property
+    def tree_threads(self) -> int:
+        """Number of threads that grow trees."""
+        from phimap.learn.trees.growth import ROWS_OF_THREAD
+
+        return max(1, min(self.threads, self.n_train // ROWS_OF_THREAD))
+
+    @property
     def n_parts(self) -> int:
         """Number of parts into which a cluster divides the table; 0 for one process."""
         if self.workers == 1:

@@ -377,7 +377,9 @@ class PlanOptions:
             read=data_path,
         ),
     ] = None
-    features: Annotated[int, Option("Number of features.")] = 4096
+    features: Annotated[
+        int | str, Option("Number of features, or auto: the most that a fit takes by itself.", read=_auto_or_count)
+    ] = "auto"
     target: Annotated[str | None, Option("Column to predict, by name or position.")] = None
     task: Task = "auto"
     rows: Annotated[int | None, Option("Rows, in place of those of the table.")] = None

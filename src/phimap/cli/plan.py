@@ -15,7 +15,9 @@ from phimap.cli.output import write_json
 from phimap.cli.table_size import TableSize, table_size
 from phimap.config import size_text, stated_budget, thread_count
 from phimap.io import DataError
+from phimap.learn.search.effort import EFFORTS
 from phimap.learn.search.kernel import OTHERS, STATIONARY, kernel_name
+from phimap.learn.search.width import affordable_width, most_components
 from phimap.theory import REFERENCE
 
 # For kernels without Fourier features, the names of their maps in the cost model.
@@ -27,7 +29,7 @@ def run(options: PlanOptions) -> None:
     kernel = kernel_name(options.kernel, ("auto", *STATIONARY, *OTHERS), "--kernel")
     for name, least in (("rows", 2), ("columns", 1), ("targets", 1), ("features", 2), ("workers", 1)):
         value = getattr(options, name)
-        if value is not None and value < least:
+        if isinstance(value, int) and value < least:
             raise ValueError(f"--{name} must be at least {least}, got {value}. Use for example 4096.")
     sizes, budget = _sizes(options), stated_budget(options.memory)
     found = _cost(options, kernel, sizes, budget)
@@ -73,10 +75,13 @@ def _cost(options: PlanOptions, kernel: str, sizes: TableSize, budget: int) -> C
     else:
         with Stages(not options.quiet).stage("measuring this machine"):
             machine = measure_machine()
+    n_train = round(sizes.n_rows * (1 - (options.holdout or 0.0)))
+    most = affordable_width(n_train, most_components(budget), EFFORTS["normal"])
     return cost(
         sizes.n_rows,
         sizes.n_columns,
-        options.features,
+        # No map of few rows has more features than rows.
+        min(most, n_train) if isinstance(options.features, str) else options.features,
         sizes.n_outputs,
         kernel=_KINDS.get(kernel, "dense"),
         dtype=options.dtype,

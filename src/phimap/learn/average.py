@@ -42,9 +42,9 @@ _STEP = 10
 _COLUMN_BYTES, _TARGET_BYTES = 25, 64
 # Shares of the trees that are compared by the log loss.
 _SHARES = np.arange(21) / 20
-# Number of folds of few rows, and least number of rows without folds. Models of fewer rows have no corrections, so that
-# the errors at any row left out are known.
-_FOLDS, _FOLDED_ROWS = 3, 8000
+#: Number of folds of few rows, and least number of rows without folds. Models of fewer rows have no corrections, so
+#: that the errors at any row left out are known.
+_FOLDS, FOLDED_ROWS = 3, 8000
 # Share of the squared error that trees must gain, and least ratio of the gain to its standard error over rows or units.
 _LEAST_GAIN, _LEAST_RATIO = 0.005, 1.0
 
@@ -160,7 +160,7 @@ def _takes_folds(validation: ValidationRows) -> bool:
     A tenth of few rows is too little evidence. Folds never divide a unit, and there are none if the latest rows judge.
     """
     in_time = validation.units is not None and validation.units.in_time
-    return not in_time and validation.n_rows < _FOLDED_ROWS
+    return not in_time and validation.n_rows < FOLDED_ROWS
 
 
 def n_judging(validation: ValidationRows) -> int:

@@ -26,7 +26,10 @@ FLAT = dict.fromkeys((256, 512, 1024), 1.0)
         (CLEAR, 6_000, False, 2048, [1024, 512, 2048]),
         (CLEAR, 10_000, True, 2048, [512]),
         # A further 0.2 % is not worth the doubling.
-        (SMALL, 10_000, False, 1024, [1024, 512, 2048]),
+        (SMALL, 4_000, False, 1024, [1024, 512, 2048]),
+        # With more rows the doubling costs more: 1.5 % do not promise enough, and a tenth is in doubt.
+        (SMALL, 10_000, False, 1024, [1024, 512]),
+        (CLEAR, 40_000, False, 2048, [1024, 512, 2048]),
         (FLAT, 10_000, False, 256, [1024, 512, 256]),
     ],
 )

@@ -52,7 +52,7 @@ def test_rounds_add_up(rng, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_change_no_bit(rng, kind, monkeypatch):
-    monkeypatch.setattr(growth, "_ROWS_OF_THREAD", 100)
+    monkeypatch.setattr(growth, "ROWS_OF_THREAD", 100)
     data = rows(rng, kind, n=3000)
     one, three = (Boosting(data, rate=0.1, seed=0, n_jobs=n_jobs).grow(10) for n_jobs in (1, 3))
     for name in ("columns", "thresholds", "children", "values", "roots", "baseline"):

@@ -35,6 +35,8 @@ class Effort:
         Maximum number of stages in the learning of a metric, and number of steps of a stage.
     rounds : int
         Maximum number of rounds in which a learned metric is refined by the gradients of the fits.
+    least_fall : float
+        The third rung follows only if the least error has fallen by this share between the first two rungs.
     most_products : float
         Largest product of the number of rows and the squared width, if the search chooses the width.
     combines : bool
@@ -49,6 +51,7 @@ class Effort:
     stages: int
     steps: int
     rounds: int
+    least_fall: float
     most_products: float
     combines: bool = False
     mixture_steps: int = 100
@@ -64,7 +67,7 @@ class Effort:
 
 
 EFFORTS = {
-    "fast": Effort((256, 512), (2500, 5000), 1, 6, 6, 2, 5e10, mixture_steps=30, mixture_starts=2),
-    "normal": Effort((256, 512, 1024), (2500, 5000, 8000), 1, 14, 6, 4, 1.8e11),
-    "thorough": Effort((512, 1024, 2048), (5000, 8000, 16_000), 2, 24, 6, 8, np.inf, True, 200, 8),
+    "fast": Effort((256, 512), (2500, 5000), 1, 6, 6, 2, np.inf, 5e10, mixture_steps=30, mixture_starts=2),
+    "normal": Effort((256, 512, 1024), (2500, 5000, 8000), 1, 14, 6, 4, 0.1, 1.8e11),
+    "thorough": Effort((512, 1024, 2048), (5000, 8000, 16_000), 2, 24, 6, 8, -np.inf, np.inf, True, 200, 8),
 }

@@ -129,17 +129,22 @@ def search(
         families = [family for family in families if not family.is_additive]
     first, second = rungs[0], rungs[min(1, len(rungs) - 1)]
     candidates = [*starts, *_with_metrics(families, starts, first, rungs[-1], effort)]
+    before = least_error(candidates).error
     if second is not first:
         candidates = second.evaluate(_survivors(candidates, effort.survivors))
-    candidates += [
+    additive = [
         second.best_width(KernelCandidate.start(one, second), FIRST_POWERS) for one in families if one.is_additive
     ]
-    candidates = [_improved(one, candidates, second, effort) for one in candidates]
+    everyone = [*candidates, *additive]
+    # The widths of additive kernels have been chosen at this rung, and they learn no metric.
+    candidates = [*(_improved(one, everyone, second, effort) for one in candidates), *additive]
     best = second.best_sibling(least_error(candidates))
     if best.metric != "none":
         best = second.tempered(best, effort.rounds)
     best = _with_fewest_flops(best, second)
     for rung in rungs[2:]:
+        if best.error > (1 - effort.least_fall) * before:
+            break
         close = [one for one in candidates if one is not best and one.error <= _CLOSE * best.error]
         best = least_error(rung.evaluate([best, *close]))
         best = _narrower(best, rung)

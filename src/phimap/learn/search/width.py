@@ -25,6 +25,8 @@ _FIRST_TRIED, _MOST_TRIED = 1024, 2048
 # The next doubling is tried if the last doubling lowered the mean squared error by this share. It is taken without a
 # trial if the last doubling gained twice this share, and if each feature has enough rows.
 _GAIN = 0.01
+# The share rises in proportion to the products of the final fit from this part of the most products on.
+_QUICK = 1 / 9
 # A smaller width is preferred if its error exceeds the least error by at most this share.
 _LOSS = 0.005
 # A doubling that is not tried must leave at least this many rows for each feature.
@@ -45,6 +47,13 @@ def most_components(budget: int) -> int:
             break
         width //= 2
     return width
+
+
+def affordable_width(n_rows: int, most: int, effort: Effort) -> int:
+    """Return the largest width, `most` over a power of two, whose final fit to `n_rows` rows the effort allows."""
+    while most > _LEAST_COMPONENTS and n_rows * most**2 > effort.most_products:
+        most //= 2
+    return most
 
 
 def choose_width(
@@ -83,12 +92,12 @@ def choose_width(
     Notes
     -----
     If the rows are few and the features are landmarks, every row is a landmark, which reproduces the kernel exactly.
+    The more a doubling costs in the final fit, the more it must gain.
     """
     if n_rows is not None and n_rows <= min(LEAVE_ONE_OUT_ROWS, most) and found.family.features is landmarks:
         return n_rows
     n_rows = sample.n_rows if n_rows is None else n_rows
-    while most > _LEAST_COMPONENTS and n_rows * most**2 > effort.most_products:
-        most //= 2
+    most = affordable_width(n_rows, most, effort)
     if log.is_over():
         return min(_FIRST_TRIED, most)
     small = sample.first(TRIAL_ROWS)
@@ -103,11 +112,14 @@ def choose_width(
         make = partial(found.family.trial_features, found.kernel, components, seed, None)
         return run_trial(make, roots, small, alpha, keeps_fits=False).error
 
+    def least_gain(width: int) -> float:
+        return _GAIN * max(1.0, n_rows * width**2 / (_QUICK * effort.most_products))
+
     width = min(_FIRST_TRIED, most)
     errors = {size: known.get((size, small.n_rows)) or error(size) for size in (width, width // 2)}
     gain = 1 - errors[width] / errors[width // 2] if errors[width // 2] > 0 else 0.0
-    while gain >= _GAIN and 2 * width <= most:
-        if gain > 2 * _GAIN and n_rows >= 2 * width * _ROWS_A_FEATURE:
+    while 2 * width <= most and gain >= (least := least_gain(2 * width)):
+        if gain > 2 * least and n_rows >= 2 * width * _ROWS_A_FEATURE:
             # Each doubling gains about a third less than the previous doubling.
             width, gain = 2 * width, gain * 2 / 3
         elif 2 * width <= _MOST_TRIED:

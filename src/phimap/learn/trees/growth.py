@@ -12,9 +12,9 @@ from phimap.config import thread_count
 from phimap.learn.trees.ensemble import BoostedTrees, rounded_down
 from phimap.ops import openmp_threads
 
-# Number of rows for each thread. With fewer, OpenMP's threads mostly wait for each other, and take the processor from
-# other processes while they wait.
-_ROWS_OF_THREAD = 25_000
+#: Number of rows for each thread. With fewer, OpenMP's threads mostly wait for each other, and take the processor from
+#: other processes while they wait.
+ROWS_OF_THREAD = 25_000
 # Penalty on the squares of leaf values, in units of the second derivatives of a row's loss.
 _PENALTY = 0.1
 
@@ -71,7 +71,7 @@ class Boosting:
 
     def __init__(self, rows: TreeRows, *, rate: float, seed: int, n_jobs: int | None):
         self._rows = replace(rows, X=_truncated(rows.X))
-        self._n_threads = max(1, min(thread_count(n_jobs), len(rows.X) // _ROWS_OF_THREAD))
+        self._n_threads = max(1, min(thread_count(n_jobs), len(rows.X) // ROWS_OF_THREAD))
         kind: Any = HistGradientBoostingClassifier if rows.has_labels else HistGradientBoostingRegressor
         self._centre, self._spread = np.zeros(rows.Y.shape[1]), np.ones(rows.Y.shape[1])
         if not rows.has_labels:
