@@ -106,6 +106,12 @@ def test_this_machine_is_measured_by_default(phimap, monkeypatch):
     assert "measuring this machine" in result.stderr
 
 
+@pytest.mark.parametrize(("rows", "expected"), [(1000, 900), (20_000, 2048), (10**6, 256)])
+def test_features_are_the_most_that_a_fit_takes(planned, rows, expected):
+    found = planned("--rows", rows, "--columns", 8)
+    assert found["workload"]["n_components"] == expected
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -81,7 +81,7 @@ def _cost(options: PlanOptions, kernel: str, sizes: TableSize, budget: int) -> C
         sizes.n_rows,
         sizes.n_columns,
         # No map of few rows has more features than rows.
-        min(most, n_train) if isinstance(options.features, str) else options.features,
+        min(most, max(n_train, 1)) if isinstance(options.features, str) else options.features,
         sizes.n_outputs,
         kernel=_KINDS.get(kernel, "dense"),
         dtype=options.dtype,

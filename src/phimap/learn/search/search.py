@@ -109,7 +109,8 @@ def search(
     At the first rung, every family chooses its width. Then metrics are learned by gradients, one of each kind, and
     every family is tried with them. The best candidates of each kind of metric reach the second rung, which has wider
     maps and more rows. There the best candidate may change its width, or a sibling may replace it. The third rung
-    compares the best candidate with those close to it. If there are few rows, there is no third rung, and the second
+    compares the best candidate with those close to it, unless the error hardly fell from the first rung to the second.
+    If there are few rows, there is no third rung, and the second
     has the same rows as the first; it is left out, too, if every training row is a landmark at the first.
 
     **Cost.** See `run_trial` and `FourierLoss`.
