@@ -184,6 +184,10 @@ def test_the_better_method_is_named_whoever_it_is():
     assert "is better than phimap on these data" in said[0]
     assert found.difference("rival", "phimap").is_noise is False
     assert found.beside_best("phimap").startswith("+")
+    assert found.beside_best("phimap").endswith(" %")
+    # The percentage stands beside the word, so that a large one within noise does not look like a small one.
+    assert found.difference("rival", "twin").is_noise is True
+    assert found.beside_best(found.results[1].name).endswith(" %, within noise")
     # Both errors lie near that of the mean, which is told where nothing beats it.
     assert "5 % false alarms" in " ".join(said)
     alone = replace(found, n_splits=1, n_all=10**6)
@@ -197,7 +201,7 @@ def test_nothing_better_than_the_mean_is_told():
     assert "No method errs less than the mean does" in " ".join(found.verdict())
 
 
-def test_what_fails_or_is_missing_is_left_out_with_a_note():
+def test_what_fails_or_is_missing_is_left_out_with_a_note(capsys):
     def broken(task, width, seed):
         raise RuntimeError("no luck")
 
@@ -210,6 +214,11 @@ def test_what_fails_or_is_missing_is_left_out_with_a_note():
         "absent": "the package no_such_package is not installed",
     }
     assert "Left out: broken (RuntimeError: no luck)." in found.verdict()
+    # Nothing was done for a method that cannot be fitted, so no stage of it is shown.
+    pm.compare(X, y, splits=1, known=known, verbose=True)
+    shown = capsys.readouterr()
+    assert "broken: " in shown.out + shown.err
+    assert "absent: " not in shown.out + shown.err
     assert "not fitted" not in str(found)
 
 

@@ -88,6 +88,15 @@ def one_thread_seconds(model: Any, X: Any, y: np.ndarray) -> float:
         return time.process_time() - start
 
 
+def refusal(method: Method, n_rows: int) -> str | None:
+    """Return why a method is not fitted to `n_rows` training rows; None if it can be."""
+    if method.missing():
+        return f"the package {method.package} is not installed"
+    if method.most_rows is not None and n_rows > method.most_rows:
+        return f"more than {method.most_rows:,} training rows"
+    return None
+
+
 def attempt(
     method: Method,
     task: str,
@@ -104,10 +113,8 @@ def attempt(
 
     `groups` and `validation` are those of phimap's learners; other methods do not use them.
     """
-    if method.missing():
-        return f"the package {method.package} is not installed"
-    if method.most_rows is not None and len(X) > method.most_rows:
-        return f"more than {method.most_rows:,} training rows"
+    if (why := refusal(method, len(X))) is not None:
+        return why
     try:
         warm_up(method, task)
         model, given = method.make(task, width, seed), {}

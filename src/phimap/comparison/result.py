@@ -130,15 +130,14 @@ class Comparison:
         best = self.results[0]
         if name == best.name:
             return "errs least"
-        if self.difference(best.name, name).is_noise:
-            return "within noise"
         error = next(one.error for one in self.results if one.name == name)
-        return f"+{100 * (error / best.error - 1):.3g} %" if best.error > 0 else "more"
+        more = f"+{100 * (error / best.error - 1):.3g} %" if best.error > 0 else "more"
+        return f"{more}, within noise" if self.difference(best.name, name).is_noise else more
 
     def verdict(self) -> list[str]:
         """Return the result as sentences. The first one says whether another method has a smaller error than phimap."""
         best, names = self.results[0], [one.name for one in self.results]
-        level = [name for name in names[1:] if self.beside_best(name) == "within noise"]
+        level = [name for name in names[1:] if self.difference(best.name, name).is_noise]
         said = []
         if OURS in names and best.name != OURS:
             ours = self.results[names.index(OURS)]

@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeri
 
 from phimap._progress import Stages
 from phimap._validation import check_choice, check_integer
-from phimap.comparison.measure import attempt, one_thread_seconds
+from phimap.comparison.measure import attempt, one_thread_seconds, refusal
 from phimap.comparison.methods import METHODS, Method, encoding
 from phimap.comparison.noise import differences
 from phimap.comparison.result import Comparison, ModelResult
@@ -146,6 +146,9 @@ def compare(
     stages = Stages(verbose)
     results, losses, notes = [], {}, {}
     for name in names_of_methods:
+        if (why := refusal(known[name], len(parts[0][0][1]))) is not None:
+            notes[name] = why
+            continue
         fits, sizes = [], []
         with stages.stage(name, splits) as advance:
             for k, ((rows_k, targets_k), (tested_k, _)) in enumerate(parts):
