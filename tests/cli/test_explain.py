@@ -74,6 +74,8 @@ def test_classes_have_columns_of_their_own(phimap, tmp_path):
     assert "exact values: " in done.stderr
     again = phimap("explain", model, data, "-o", out, "--rows", "10", "--quiet")
     assert again.stderr == ""
+    # A table of several outputs is its own, too.
+    assert again.exit_code == 0
     found = pd.read_parquet(out)
     assert {"a:x", "b:z", "output:y", "base value:z"} <= set(found.columns)
     assert len(found) == 10
@@ -81,9 +83,44 @@ def test_classes_have_columns_of_their_own(phimap, tmp_path):
 
 def test_refusals(phimap, mixed, tmp_path):
     model, data, _ = mixed
-    assert_refused(phimap("explain", model, data, "-o", tmp_path / "a.txt"), "must end in .parquet or .csv")
+    assert_refused(phimap("explain", model, data, "-o", tmp_path / "a.xlsx"), "must end in .csv or .parquet")
     out = tmp_path / "a.csv"
     assert_refused(phimap("explain", model, data, "-o", out, "--row", "900"), "--row must be the number")
+    refused = phimap("explain", model, data, "-o", out, "--report", out)
+    assert_refused(refused, "--output and --report both name", "a.csv")
+    assert_refused(phimap("explain", model, data, "--json"), "--json needs --output FILE, got none")
+
+
+@pytest.mark.parametrize("name", ["precious.csv", "precious.parquet"])
+def test_other_tables_are_kept_unless_forced(phimap, mixed, tmp_path, name):
+    """It replaced the training table without a word."""
+    model, data, frame = mixed
+    precious, words = tmp_path / name, ("explain", model, data, "--rows", "10", "-o", tmp_path / name)
+    frame.to_csv(precious, index=False) if name.endswith(".csv") else frame.to_parquet(precious)
+    before = precious.read_bytes()
+    assert_refused(phimap(*words), "--output", name, "no table of Shapley values", "--force")
+    assert precious.read_bytes() == before
+    assert phimap(*words, "--force").exit_code == 0
+    # Its own tables are replaced as ever, and so are empty files.
+    assert phimap(*words).exit_code == 0
+    if name.endswith(".csv"):
+        precious.write_text("")
+        assert phimap(*words).exit_code == 0
+
+
+def test_values_go_to_the_screen_like_predictions(phimap, mixed, tmp_path):
+    model, data, _ = mixed
+    words, file = ("explain", model, data, "--rows", "10", "--quiet"), tmp_path / "values.csv"
+    facts = phimap(*words, "-o", file).stdout
+    shown = phimap(*words)
+    assert shown.exit_code == 0
+    assert shown.stdout == file.read_text()
+    assert shown.stdout.startswith("row,base value,output,size,town,day\n")
+    assert values(shown.stderr) == {name: value for name, value in values(facts).items() if name != "output"}
+    # Whoever asks for the page alone gets no table.
+    page = tmp_path / "page.html"
+    assert "rows 10\n" in phimap(*words, "--report", page).stdout
+    assert page.read_text().startswith("<!DOCTYPE html")
 
 
 # The extra of the command does not install pandas.

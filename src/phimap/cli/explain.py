@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv as arrow_csv
-from pyarrow import parquet
 
-from phimap._files import write_whole
 from phimap._progress import Stages
 from phimap.cli.model_rows import ModelRows
 from phimap.cli.options import ExplainOptions
 from phimap.cli.output import Fact, write
-from phimap.cli.outputs import Output, check_replaceable, check_writable, is_page, write_all, write_text
+from phimap.cli.outputs import (
+    Output,
+    check_distinct,
+    check_replaceable,
+    check_writable,
+    is_page,
+    write_all,
+    write_text,
+)
 from phimap.cli.rows import note_reading
 from phimap.cli.standard_input import in_words, readable
+from phimap.cli.table_output import check_table_output, write_table
 from phimap.config import config
 from phimap.explain import Explanation, effects, shapley_values
 from phimap.io import DataError
@@ -34,12 +41,7 @@ _BATCH = 4096
 def run(options: ExplainOptions) -> None:
     """Run the command."""
     file, data = options.model, in_words(options.data)
-    for name, path in (("--output", options.output), ("--report", options.report)):
-        check_writable(name, path, [options.data, str(file)])
-    if options.output.suffix not in (".parquet", ".csv"):
-        raise ValueError(f"--output must end in .parquet or .csv, got {options.output}. Rename it.")
-    if not options.force:
-        check_replaceable("--report", options.report, is_page, "HTML page")
+    _check_outputs(options)
     with config(memory=options.memory, n_jobs=options.n_jobs), readable(options.data) as path:
         model = load(file)
         if not hasattr(model, "predict"):
@@ -53,13 +55,28 @@ def run(options: ExplainOptions) -> None:
             )
         verbose = not options.quiet
         whole = shapley_values(model, X, options.background, random_state=options.seed, verbose=verbose)
-        outputs: list[Output] = [(options.output, lambda path: _write(path, whole, numbers))]
+        outputs: list[Output] = []
+        if options.output is not None:
+            outputs.append((options.output, lambda path: write_table(path, iter([_table(whole, numbers)]))))
         if options.report is not None:
             text = _page(options, data, model, X, _one_output(whole), chosen)
             outputs.append((options.report, lambda path: write_text(path, text)))
         write_all(outputs)
+    if options.on_screen:
+        write_table(None, iter([_table(whole, numbers)]))
     note_reading(data, opened.table)
-    write(_facts(whole, options), as_json=options.json)
+    write(_facts(whole, options), as_json=options.json, stream=sys.stderr if options.on_screen else sys.stdout)
+
+
+def _check_outputs(options: ExplainOptions) -> None:
+    inputs = [options.data, str(options.model)]
+    check_distinct(("--output", options.output), ("--report", options.report))
+    check_table_output(options.output, inputs, _has_values, "table of Shapley values", force=options.force)
+    check_writable("--report", options.report, inputs)
+    if not options.force:
+        check_replaceable("--report", options.report, is_page, "HTML page")
+    if options.json and options.on_screen:
+        raise ValueError("--json needs --output FILE, got none: values would share standard output with it.")
 
 
 def _rows(opened: ModelRows, options: ExplainOptions) -> tuple[Any, np.ndarray]:
@@ -134,8 +151,13 @@ def _pairs(options: ExplainOptions, model: Any, X: Any, n_columns: int) -> list[
     return [pair for pair in largest if pair[2] >= _LEAST_SHARE]
 
 
-def _write(path: Any, found: Explanation, numbers: np.ndarray) -> None:
-    """Write a table with the number of the row, the base value, the output and the value of each column.
+def _has_values(names: list[str]) -> bool:
+    """Whether columns have the names that `_table` gives."""
+    return [name.partition(":")[0] for name in names[:3]] == ["row", "base value", "output"]
+
+
+def _table(found: Explanation, numbers: np.ndarray) -> pa.Table:
+    """Return a table with the number of the row, the base value, the output and the value of each column.
 
     With several outputs, the names of columns end with the name of the output.
     """
@@ -152,11 +174,7 @@ def _write(path: Any, found: Explanation, numbers: np.ndarray) -> None:
             errors = found.standard_errors.reshape(values.shape)
             for column, feature in enumerate(found.feature_names):
                 columns[_unused(f"standard error {feature}{name}", columns)] = errors[:, column, place]
-    table = pa.table(columns)
-    if path.suffix == ".csv":
-        write_whole(path, lambda file: arrow_csv.write_csv(table, file))
-    else:
-        write_whole(path, lambda file: parquet.write_table(table, file))
+    return pa.table(columns)
 
 
 def _output_names(found: Explanation) -> list[str]:
@@ -180,4 +198,6 @@ def _facts(found: Explanation, options: ExplainOptions) -> list[Fact]:
     if found.standard_errors is not None:
         facts.append(Fact("standard_error", float(np.sqrt(np.mean(found.standard_errors**2))), ".3g"))
     facts.append(Fact("leading", ", ".join(found.feature_names[j] for j in order[:3].tolist())))
-    return [*facts, Fact("output", str(options.output))]
+    if options.output is not None:
+        facts.append(Fact("output", str(options.output)))
+    return facts

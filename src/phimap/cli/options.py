@@ -283,20 +283,30 @@ class ExplainOptions:
     model: Annotated[Path, Option("Model file, as written by phimap fit --model.", positional=True, read=model_path)]
     data: Data
     output: Annotated[
-        Path, Option("File for the values, .parquet or .csv: a column for each feature.", ("--output", "-o"))
-    ]
-    report: Annotated[Path | None, Option("File for an HTML report.")] = None
+        Path | None,
+        Option(
+            "CSV or .parquet file for the values, a column for each feature. Default: CSV on standard output, if there "
+            "is no --report.",
+            ("--output", "-o"),
+        ),
+    ] = None
+    report: Report = None
     target: Annotated[str | None, Option("Column with the truth, which is left out of a table without names.")] = None
     background: Annotated[int, Option("Random rows of the table against which a row is explained.")] = 100
     rows: Annotated[int | None, Option("Rows, drawn at random, that are explained. Default: all.")] = None
     row: Annotated[int | None, Option("Number of a row in the file that the report explains alone.")] = None
     seed: Annotated[int, Option("Seed of the background, of --rows and of sampled values.")] = 0
     json: Json = False
-    force: Annotated[bool, Option("Let --report replace a file of any kind.")] = False
+    force: Annotated[bool, Option("Let --output and --report replace files of any kind.")] = False
     strict: Strict = False
     memory: Memory = None
     n_jobs: Jobs = None
     quiet: Quiet = False
+
+    @property
+    def on_screen(self) -> bool:
+        """Whether the values go to standard output, since no file was asked for."""
+        return self.output is None and self.report is None
 
 
 @dataclass(frozen=True)
@@ -358,7 +368,7 @@ class CompareOptions:
     time: Time = None
     strict: Strict = False
     report: Report = None
-    force: Annotated[bool, Option("Let --report replace a file of any kind.")] = False
+    force: Annotated[bool, Option("Let --output and --report replace files of any kind.")] = False
     json: Json = False
     memory: Memory = None
     n_jobs: Jobs = None
