@@ -220,7 +220,15 @@ class ExplainOptions:
     ] = None
     report: Report = None
     target: Annotated[str | None, Option("Column with the truth, which is left out of a table without names.")] = None
-    background: Annotated[int, Option("Random rows of the table against which a row is explained.")] = 100
+    background: Annotated[
+        str | None,
+        Option(
+            "Table with whose rows the explained rows are compared, such as the training table. Default: the table "
+            "itself.",
+            read=data_path,
+        ),
+    ] = None
+    background_rows: Annotated[int, Option("Rows of the background, drawn at random.")] = 100
     rows: Annotated[int | None, Option("Rows, drawn at random, that are explained. Default: all.")] = None
     row: Annotated[int | None, Option("Number of a row in the file that the report explains alone.")] = None
     seed: Annotated[int, Option("Seed of the background, of --rows and of sampled values.")] = 0
