@@ -103,7 +103,7 @@ def refusal_of_phimap(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(f"phimap.cli.{name}.run", began.append)
     # The files of examples are the reader's.
     for name in ("check_data_exists", "check_model_exists"):
-        monkeypatch.setattr(f"phimap.cli.options.{name}", lambda path: None)
+        monkeypatch.setattr(f"phimap.cli.option_values.{name}", lambda path: None)
     done = CliRunner().invoke(app, arguments)
     if done.exit_code != 0:
         return done.stderr or done.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -36,8 +37,9 @@ def mixed(tmp_path_factory) -> tuple[Path, Path, pd.DataFrame]:
 def test_values_of_every_row_and_a_report(phimap, mixed, tmp_path):
     model, data, frame = mixed
     out, report = tmp_path / "values.parquet", tmp_path / "page.html"
-    done = phimap("explain", model, data, "--output", out, "--report", report, "--background", "20")
+    done = phimap("explain", model, data, "--output", out, "--report", report, "--background-rows", "40")
     assert values(done.stdout)["values"] == "exact"
+    assert values(done.stdout)["background_rows"] == "40"
     found = pd.read_parquet(out)
     assert list(found.columns) == ["row", "base value", "output", "size", "town", "day"]
     assert len(found) == 200
@@ -74,6 +76,8 @@ def test_classes_have_columns_of_their_own(phimap, tmp_path):
     assert "exact values: " in done.stderr
     again = phimap("explain", model, data, "-o", out, "--rows", "10", "--quiet")
     assert again.stderr == ""
+    # A table of several outputs is its own, too.
+    assert again.exit_code == 0
     found = pd.read_parquet(out)
     assert {"a:x", "b:z", "output:y", "base value:z"} <= set(found.columns)
     assert len(found) == 10
@@ -81,9 +85,102 @@ def test_classes_have_columns_of_their_own(phimap, tmp_path):
 
 def test_refusals(phimap, mixed, tmp_path):
     model, data, _ = mixed
-    assert_refused(phimap("explain", model, data, "-o", tmp_path / "a.txt"), "must end in .parquet or .csv")
+    assert_refused(phimap("explain", model, data, "-o", tmp_path / "a.xlsx"), "must end in .csv or .parquet")
     out = tmp_path / "a.csv"
     assert_refused(phimap("explain", model, data, "-o", out, "--row", "900"), "--row must be the number")
+    refused = phimap("explain", model, data, "-o", out, "--report", out)
+    assert_refused(refused, "--output and --report both name", "a.csv")
+    assert_refused(phimap("explain", model, data, "--json"), "--json needs --output FILE, got none")
+    for option in ("--rows", "--background-rows"):
+        assert_refused(phimap("explain", model, data, option, "0"), f"{option} must be at least 1, got 0")
+    assert_refused(phimap("explain", model, "-", "--background", "-"), "--background must be another input")
+    missing = tmp_path / "none.csv"
+    assert_refused(phimap("explain", model, data, "--background", missing), "none.csv: no such file")
+
+
+@pytest.mark.parametrize("name", ["precious.csv", "precious.parquet"])
+def test_other_tables_are_kept_unless_forced(phimap, mixed, tmp_path, name):
+    """It replaced the training table without a word."""
+    model, data, frame = mixed
+    precious, words = tmp_path / name, ("explain", model, data, "--rows", "10", "-o", tmp_path / name)
+    frame.to_csv(precious, index=False) if name.endswith(".csv") else frame.to_parquet(precious)
+    before = precious.read_bytes()
+    assert_refused(phimap(*words), "--output", name, "no table of Shapley values", "--force")
+    assert precious.read_bytes() == before
+    assert phimap(*words, "--force").exit_code == 0
+    # Its own tables are replaced as ever, and so are empty files.
+    assert phimap(*words).exit_code == 0
+    if name.endswith(".csv"):
+        precious.write_text("")
+        assert phimap(*words).exit_code == 0
+
+
+def test_values_go_to_the_screen_like_predictions(phimap, mixed, tmp_path):
+    model, data, _ = mixed
+    words, file = ("explain", model, data, "--rows", "10", "--quiet"), tmp_path / "values.csv"
+    facts = phimap(*words, "-o", file).stdout
+    shown = phimap(*words)
+    assert shown.exit_code == 0
+    assert shown.stdout == file.read_text()
+    assert shown.stdout.startswith("row,base value,output,size,town,day\n")
+    assert values(shown.stderr) == {name: value for name, value in values(facts).items() if name != "output"}
+    # Whoever asks for the page alone gets no table.
+    page = tmp_path / "page.html"
+    assert "rows 10\n" in phimap(*words, "--report", page).stdout
+    assert page.read_text().startswith("<!DOCTYPE html")
+
+
+def table_of(result) -> pd.DataFrame:
+    assert result.exit_code == 0, result.stderr
+    return pd.read_csv(io.StringIO(result.stdout)).set_index("row")
+
+
+def test_the_background_comes_from_the_whole_table(phimap, mixed):
+    """Fewer explained rows made a smaller background: the base value and all values changed with --rows."""
+    model, data, frame = mixed
+    whole = table_of(phimap("explain", model, data, "-q"))
+    for words in (("--rows", "5"), ("--rows", "1"), ("--rows", "1", "--row", "7")):
+        some = table_of(phimap("explain", model, data, "-q", *words))
+        assert len(some) < 6
+        pd.testing.assert_frame_equal(some, whole.loc[some.index])
+    # The rows are those that Python draws, so that the values are the same.
+    found = pm.explain.shapley_values(pm.load(model), frame)
+    np.testing.assert_allclose(whole[["size", "town", "day"]], found.values, atol=1e-12)
+
+
+def test_a_background_of_another_table(phimap, mixed, tmp_path):
+    model, data, frame = mixed
+    one, few = tmp_path / "one.csv", tmp_path / "few.csv"
+    frame[6:7].to_csv(one, index=False)
+    frame[:12].to_csv(few, index=False)
+    assert_refused(phimap("explain", model, one), "one.csv: has one row, which would be compared", "--background")
+    noted = phimap("explain", model, few, "-q")
+    assert noted.stderr.startswith(f"note: {few}: the 12 rows are compared with each other alone")
+    assert "--background" in noted.stderr
+    # All 200 rows of the other table, in any order.
+    words = ("--background", data, "--background-rows", "200", "-q")
+    done, whole = (
+        phimap("explain", model, one, *words),
+        phimap("explain", model, data, "--background-rows", "200", "-q"),
+    )
+    assert "note" not in done.stderr
+    np.testing.assert_allclose(table_of(done).loc[1], table_of(whole).loc[7], atol=1e-9)
+    assert np.abs(table_of(done)[["size", "town"]]).to_numpy().max() > 0.1
+    # A single row is a background if someone names it.
+    against_one = table_of(phimap("explain", model, data, "--background", one, "-q"))
+    np.testing.assert_allclose(against_one.loc[7, ["size", "town", "day"]], 0.0, atol=1e-9)
+    assert phimap("explain", model, few, *words, "--report", tmp_path / "page.html").exit_code == 0
+    assert "Pairs of columns" in (tmp_path / "page.html").read_text()
+    # Inputs are never overwritten.
+    refused = phimap("explain", model, few, "--background", one, "-o", one, "--force")
+    assert_refused(refused, "one.csv: is the input file")
+
+
+def test_a_bad_background_is_refused(phimap, mixed, tmp_path):
+    model, data, frame = mixed
+    other = tmp_path / "other.csv"
+    frame.drop(columns="town").to_csv(other, index=False)
+    assert_refused(phimap("explain", model, data, "--background", other, "-q"), "other.csv", "'town'")
 
 
 # The extra of the command does not install pandas.
@@ -103,7 +200,7 @@ main()
 
 def test_the_command_needs_no_pandas(mixed, tmp_path):
     model, data, _ = mixed
-    outputs = ("--output", tmp_path / "values.parquet", "--report", tmp_path / "page.html", "--background", "10")
+    outputs = ("--output", tmp_path / "values.parquet", "--report", tmp_path / "page.html", "--background-rows", "10")
     words = [str(word) for word in ("explain", model, data, *outputs)]
     done = subprocess.run([sys.executable, "-c", WITHOUT_PANDAS, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -400,7 +400,7 @@ def test_one_column_of_any_estimator():
 def test_to_shap():
     shap = pytest.importorskip("shap")
     X, y = data(4)
-    found = pm.explain.shapley_values(fitted("gaussian phases", X, y), X[:5]).to_shap()
+    found = pm.explain.shapley_values(fitted("gaussian phases", X, y), X[:5], X[50:60]).to_shap()
     assert isinstance(found, shap.Explanation)
     assert found.values.shape == (5, 4)
     assert found.base_values.shape == (5,)

@@ -55,6 +55,16 @@ def test_values_of_zero_have_no_sign():
     assert [explanation._signed(value) for value in (0.0, 2.5, -2.5)] == ["0", "+2.5", "\N{MINUS SIGN}2.5"]
 
 
+def test_bars_of_a_row_have_the_colours_of_the_waterfall():
+    """Bars of negative values had the colour of positive ones."""
+    one = Explanation(np.array([[3.0, -1.5, 0.0]]), 10.0, np.zeros((1, 3)), ["up", "down", "level"], True)
+    text = explanation.page(one, "data.csv", "m.phimap")
+    bars = re.findall(r'<td>([^<]*)<span class="(bar[^"]*)" style="width: ([0-9.]+)%', text)
+    assert bars == [("+3", "bar", "100.0"), ("\N{MINUS SIGN}1.5", "bar second", "50.0"), ("0", "bar", "0.0")]
+    falls = re.findall(r"fill: var\(--(main|second)\)", explanation.waterfall(one, 0).svg)
+    assert set(falls) == {"main", "second"}
+
+
 def test_labels_that_fit_move_no_margin():
     with style.Plot("short", "Short labels.") as plot:
         plot.axes.set_xlim(0.0, 1.0)

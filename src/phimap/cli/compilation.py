@@ -52,7 +52,7 @@ def _uses(dtype: Any) -> Iterator[Callable[[], Any]]:
     for kind in (pm.NystroemFeatures, pm.FourierFeatures):
         model = pm.KernelRegressor(kind(Gaussian(8.0), 32, random_state=0), metric=None, random_state=0)
         for values in (pm.explain.shapley_values, pm.explain.interactions):
-            yield lambda model=model, values=values: values(model.fit(X, y), X[:4], background=8)
+            yield lambda model=model, values=values: values(model.fit(X, y), X[:4], X[4:12])
 
 
 def _maps() -> Iterator[pm.RandomMap]:

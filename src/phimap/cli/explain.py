@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv as arrow_csv
-from pyarrow import parquet
 
-from phimap._files import write_whole
 from phimap._progress import Stages
+from phimap.cli.errors import complain
 from phimap.cli.model_rows import ModelRows
 from phimap.cli.options import ExplainOptions
 from phimap.cli.output import Fact, write
-from phimap.cli.outputs import Output, check_replaceable, check_writable, is_page, write_all, write_text
+from phimap.cli.outputs import (
+    Output,
+    check_distinct,
+    check_replaceable,
+    check_writable,
+    is_page,
+    write_all,
+    write_text,
+)
 from phimap.cli.rows import note_reading
-from phimap.cli.standard_input import in_words, readable
+from phimap.cli.standard_input import MARK, in_words, readable
+from phimap.cli.table_output import check_table_output, write_table
 from phimap.config import config
 from phimap.explain import Explanation, effects, shapley_values
+from phimap.explain.background import LEAST_ROWS, background_of
 from phimap.io import DataError
 from phimap.io.batching import Block, joined
 from phimap.io.model import load
+from phimap.tables.frames import n_rows_of, rows_at
 
 # Largest number of pairs of columns in a report, and their least share of the variance.
 _PAIRS, _LEAST_SHARE = 8, 1e-3
@@ -34,55 +44,95 @@ _BATCH = 4096
 def run(options: ExplainOptions) -> None:
     """Run the command."""
     file, data = options.model, in_words(options.data)
-    for name, path in (("--output", options.output), ("--report", options.report)):
-        check_writable(name, path, [options.data, str(file)])
-    if options.output.suffix not in (".parquet", ".csv"):
-        raise ValueError(f"--output must end in .parquet or .csv, got {options.output}. Rename it.")
-    if not options.force:
-        check_replaceable("--report", options.report, is_page, "HTML page")
+    _check(options)
     with config(memory=options.memory, n_jobs=options.n_jobs), readable(options.data) as path:
         model = load(file)
         if not hasattr(model, "predict"):
             raise DataError(f"{file}: holds {type(model).__name__}, which makes no predictions. Give a learner.")
         opened = ModelRows(data, path, options.target, model, strict=options.strict)
-        X, numbers = _rows(opened, options)
-        chosen = np.arange(len(numbers)) if options.row is None else np.flatnonzero(numbers == options.row)
-        if not chosen.size:
+        table, numbers = _rows(opened, data)
+        if options.row is not None and options.row not in numbers:
             raise ValueError(
                 f"--row must be the number, from 1, of one of {len(numbers)} rows that were read, got {options.row}."
             )
-        verbose = not options.quiet
-        whole = shapley_values(model, X, options.background, random_state=options.seed, verbose=verbose)
-        outputs: list[Output] = [(options.output, lambda path: _write(path, whole, numbers))]
+        reference = _reference(options, model, table, len(numbers))
+        background = background_of(model, reference, options.background_rows, random_state=options.seed)
+        places = _explained(options, numbers)
+        X, numbers = rows_at(table, places), numbers[places]
+        whole = shapley_values(model, X, background, random_state=options.seed, verbose=not options.quiet)
+        outputs: list[Output] = []
+        if options.output is not None:
+            outputs.append((options.output, lambda path: write_table(path, iter([_table(whole, numbers)]))))
         if options.report is not None:
-            text = _page(options, data, model, X, _one_output(whole), chosen)
+            text = _page(options, data, model, background, _one_output(whole), numbers)
             outputs.append((options.report, lambda path: write_text(path, text)))
         write_all(outputs)
+    if options.on_screen:
+        write_table(None, iter([_table(whole, numbers)]))
     note_reading(data, opened.table)
-    write(_facts(whole, options), as_json=options.json)
+    write(
+        _facts(whole, n_rows_of(background), options),
+        as_json=options.json,
+        stream=sys.stderr if options.on_screen else sys.stdout,
+    )
 
 
-def _rows(opened: ModelRows, options: ExplainOptions) -> tuple[Any, np.ndarray]:
-    """Return the rows of the table, or `options.rows` random rows and `options.row`, with their numbers in the file."""
+def _check(options: ExplainOptions) -> None:
+    inputs = [options.data, str(options.model), *([] if options.background is None else [options.background])]
+    check_distinct(("--output", options.output), ("--report", options.report))
+    check_table_output(options.output, inputs, _has_values, "table of Shapley values", force=options.force)
+    check_writable("--report", options.report, inputs)
+    if not options.force:
+        check_replaceable("--report", options.report, is_page, "HTML page")
+    if options.json and options.on_screen:
+        raise ValueError("--json needs --output FILE, got none: values would share standard output with it.")
+    if options.data == options.background == MARK:
+        raise ValueError("--background must be another input than the table, got standard input for both. Store one.")
+    for name, count in (("--background-rows", options.background_rows), ("--rows", options.rows)):
+        if count is not None and count < 1:
+            raise ValueError(f"{name} must be at least 1, got {count}. Leave it out for the default.")
+
+
+def _rows(opened: ModelRows, data: str) -> tuple[Any, np.ndarray]:
+    """Return the rows of a table, which is called `data` in messages, and their numbers in the file."""
     batches: list[Block] = list(opened.raw_batches(_BATCH))
     if not batches:
-        raise DataError(f"{options.data}: holds no rows. Give a table with rows.")
+        raise DataError(f"{data}: holds no rows. Give a table with rows.")
     X = joined([X for X, _, _ in batches])
-    numbers = np.concatenate([numbers for _, _, numbers in batches])
     if isinstance(X, np.ndarray):
         X = X.reshape(len(X), -1)
         if getattr(opened.model, "feature_names_in_", None) is not None:
-            import pyarrow as pa
-
             X = pa.table(dict(zip(opened.model.feature_names_in_, X.T, strict=True)))
-    if options.rows is None or options.rows >= len(numbers):
-        return X, numbers
-    from phimap.tables.frames import rows_at
+    return X, joined([numbers for _, _, numbers in batches])
 
+
+def _reference(options: ExplainOptions, model: Any, table: Any, n_rows: int) -> Any:
+    """Return the rows from which the background is drawn: those of --background, or all `n_rows` of the `table`."""
+    if options.background is not None:
+        data = in_words(options.background)
+        with readable(options.background) as path:
+            opened = ModelRows(data, path, options.target, model, strict=options.strict)
+            found, _ = _rows(opened, data)
+        note_reading(data, opened.table)
+        return found
+    data = in_words(options.data)
+    if n_rows == 1:
+        raise DataError(
+            f"{data}: has one row, which would be compared with itself. Name a table of other rows, such as the "
+            "training table, with --background."
+        )
+    if n_rows < LEAST_ROWS:
+        says = f"the {n_rows} rows are compared with each other alone"
+        complain(f"{data}: {says}. Name the training table with --background to compare them with it.", "note")
+    return table
+
+
+def _explained(options: ExplainOptions, numbers: np.ndarray) -> np.ndarray:
+    """Return the places of all rows, or of `options.rows` random rows and of the row that is explained separately."""
+    if options.rows is None or options.rows >= len(numbers):
+        return np.arange(len(numbers))
     places = np.random.default_rng(options.seed).permutation(len(numbers))[: options.rows]
-    # The row that the report explains separately is always read.
-    places = np.union1d(places, np.flatnonzero(numbers == options.row)) if options.row else np.sort(places)
-    return rows_at(X, places), numbers[places]
+    return np.union1d(places, np.flatnonzero(numbers == options.row))
 
 
 def _one_output(found: Explanation) -> Explanation:
@@ -102,15 +152,17 @@ def _one_output(found: Explanation) -> Explanation:
     )
 
 
-def _page(options: ExplainOptions, data: str, model: Any, X: Any, found: Explanation, chosen: np.ndarray) -> str:
+def _page(
+    options: ExplainOptions, data: str, model: Any, background: Any, found: Explanation, numbers: np.ndarray
+) -> str:
     from phimap.report.explanation import page
 
     if found.output_names:
         data = f"{data} · output {found.output_names[0]}"
-    pairs = [] if options.row is not None else _pairs(options, model, X, found.values.shape[1])
     if options.row is None:
+        pairs = _pairs(options, model, background, found.values.shape[1])
         return page(found, data, str(options.model), pairs, "the row")
-    errors = found.standard_errors
+    chosen, errors = numbers == options.row, found.standard_errors
     one = Explanation(
         found.values[chosen],
         found.base_values,
@@ -122,20 +174,26 @@ def _page(options: ExplainOptions, data: str, model: Any, X: Any, found: Explana
     return page(one, data, str(options.model), [], f"row {options.row}")
 
 
-def _pairs(options: ExplainOptions, model: Any, X: Any, n_columns: int) -> list[tuple[str, str, float]]:
-    if not 1 < n_columns <= _MOST_COLUMNS:
+def _pairs(options: ExplainOptions, model: Any, background: Any, n_columns: int) -> list[tuple[str, str, float]]:
+    """Return the largest effects of pairs, with the levels of the background; none from too few rows or columns."""
+    if not 1 < n_columns <= _MOST_COLUMNS or n_rows_of(background) < LEAST_ROWS:
         return []
     with Stages(not options.quiet).stage("pairs of columns"):
         try:
-            largest = effects(model, X, random_state=options.seed).largest(_PAIRS)
+            largest = effects(model, background, random_state=options.seed).largest(_PAIRS)
         except ValueError:
             # The effects of all pairs exceed the byte budget.
             return []
     return [pair for pair in largest if pair[2] >= _LEAST_SHARE]
 
 
-def _write(path: Any, found: Explanation, numbers: np.ndarray) -> None:
-    """Write a table with the number of the row, the base value, the output and the value of each column.
+def _has_values(names: list[str]) -> bool:
+    """Whether columns have the names that `_table` gives."""
+    return [name.partition(":")[0] for name in names[:3]] == ["row", "base value", "output"]
+
+
+def _table(found: Explanation, numbers: np.ndarray) -> pa.Table:
+    """Return a table with the number of the row, the base value, the output and the value of each column.
 
     With several outputs, the names of columns end with the name of the output.
     """
@@ -152,11 +210,7 @@ def _write(path: Any, found: Explanation, numbers: np.ndarray) -> None:
             errors = found.standard_errors.reshape(values.shape)
             for column, feature in enumerate(found.feature_names):
                 columns[_unused(f"standard error {feature}{name}", columns)] = errors[:, column, place]
-    table = pa.table(columns)
-    if path.suffix == ".csv":
-        write_whole(path, lambda file: arrow_csv.write_csv(table, file))
-    else:
-        write_whole(path, lambda file: parquet.write_table(table, file))
+    return pa.table(columns)
 
 
 def _output_names(found: Explanation) -> list[str]:
@@ -170,14 +224,17 @@ def _unused(name: str, columns: dict[str, Any]) -> str:
     return name
 
 
-def _facts(found: Explanation, options: ExplainOptions) -> list[Fact]:
+def _facts(found: Explanation, n_background: int, options: ExplainOptions) -> list[Fact]:
     order = np.argsort(-found.importances, kind="stable")
     facts = [
         Fact("rows", len(found.values)),
         Fact("columns", found.values.shape[1]),
+        Fact("background_rows", n_background),
         Fact("values", "exact" if found.exact else "sampled"),
     ]
     if found.standard_errors is not None:
         facts.append(Fact("standard_error", float(np.sqrt(np.mean(found.standard_errors**2))), ".3g"))
     facts.append(Fact("leading", ", ".join(found.feature_names[j] for j in order[:3].tolist())))
-    return [*facts, Fact("output", str(options.output))]
+    if options.output is not None:
+        facts.append(Fact("output", str(options.output)))
+    return facts

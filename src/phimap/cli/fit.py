@@ -263,7 +263,7 @@ def _check(options: FitOptions) -> None:
         raise ValueError("--groups and --time work without --scheduler, got it. Leave --scheduler out.")
     if options.scheduler is not None and options.data == MARK:
         raise ValueError("--scheduler needs a file that the workers can read, got standard input. Store it first.")
-    check_distinct(options.model, options.report)
+    check_distinct(("--model", options.model), ("--report", options.report))
     check_writable("--model", options.model, [options.data])
     check_writable("--report", options.report, [options.data])
     if not options.force:

@@ -2,87 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from phimap._files import check_data_exists, check_model_exists, file_and_member, is_pattern
 from phimap._options import Option, Quiet, words
-from phimap.cli.standard_input import MARK
+from phimap.cli.option_values import data_path, height_and_width, kinds, levels, model_path, number_or, positive_integer
 from phimap.config import parse_seconds
 
-
-def number_or(words: str, kind: Callable[[str], Any], rule: str, remedy: str = "") -> Callable[[str, str], Any]:
-    """Return a reader for an option that is one of `words` or a number of type `kind`. Its error states the `rule`."""
-
-    def read(option: str, text: str) -> Any:
-        if text in words.split():
-            return text
-        try:
-            return kind(text)
-        except ValueError:
-            raise ValueError(f"{option} must be {rule}, got {text!r}.{remedy}") from None
-
-    return read
-
-
-def positive_integer(text: str) -> int:
-    """Read a positive integer, which must consist of digits only."""
-    if not (text.isdigit() and int(text) > 0):
-        raise ValueError
-    return int(text)
-
-
-def height_and_width(option: str, text: str) -> tuple[int, int]:
-    """Read a height and a width, written with an x between them."""
-    try:
-        height, width = map(positive_integer, text.lower().split("x"))
-    except ValueError:
-        raise ValueError(f"{option} must be height x width, such as 32x32, got {text!r}.") from None
-    return height, width
-
-
-def levels(option: str, text: str) -> float | tuple[float, ...]:
-    """Read one level of a quantile, or several separated by commas."""
-    try:
-        first, *others = map(float, words(option, text))
-    except ValueError:
-        raise ValueError(f"{option} must be numbers such as 0.05,0.5,0.95, got {text!r}.") from None
-    return (first, *others) if others else first
-
-
 _auto_or_count = number_or("auto", int, "an integer or auto", " Use for example 4096.")
-
-
-def kinds(option: str, text: str) -> dict[str, str]:
-    """Read the kinds of columns, written as name=kind in a list separated by commas."""
-    found = {}
-    for word in words(option, text):
-        name, separator, kind = word.rpartition("=")
-        if not separator:
-            raise ValueError(f"{option} must be a list such as zip=category,born=date, got {word!r}.")
-        found[name] = kind
-    return found
-
-
-def data_path(option: str, text: str) -> str:
-    """Read the path of data.
-
-    Raise if the file is missing, before the command imports what it needs: the imports take two seconds.
-    """
-    path, _ = file_and_member(text)
-    if text != MARK and not is_pattern(path):
-        check_data_exists(path)
-    return text
-
-
-def model_path(option: str, text: str) -> Path:
-    """Read the path of a model file, which must exist."""
-    check_model_exists(text)
-    return Path(text)
-
-
 Data = Annotated[
     str,
     Option(
@@ -283,20 +211,38 @@ class ExplainOptions:
     model: Annotated[Path, Option("Model file, as written by phimap fit --model.", positional=True, read=model_path)]
     data: Data
     output: Annotated[
-        Path, Option("File for the values, .parquet or .csv: a column for each feature.", ("--output", "-o"))
-    ]
-    report: Annotated[Path | None, Option("File for an HTML report.")] = None
+        Path | None,
+        Option(
+            "CSV or .parquet file for the values, a column for each feature. Default: CSV on standard output, if there "
+            "is no --report.",
+            ("--output", "-o"),
+        ),
+    ] = None
+    report: Report = None
     target: Annotated[str | None, Option("Column with the truth, which is left out of a table without names.")] = None
-    background: Annotated[int, Option("Random rows of the table against which a row is explained.")] = 100
+    background: Annotated[
+        str | None,
+        Option(
+            "Table with whose rows the explained rows are compared, such as the training table. Default: the table "
+            "itself.",
+            read=data_path,
+        ),
+    ] = None
+    background_rows: Annotated[int, Option("Rows of the background, drawn at random.")] = 100
     rows: Annotated[int | None, Option("Rows, drawn at random, that are explained. Default: all.")] = None
     row: Annotated[int | None, Option("Number of a row in the file that the report explains alone.")] = None
     seed: Annotated[int, Option("Seed of the background, of --rows and of sampled values.")] = 0
     json: Json = False
-    force: Annotated[bool, Option("Let --report replace a file of any kind.")] = False
+    force: Annotated[bool, Option("Let --output and --report replace files of any kind.")] = False
     strict: Strict = False
     memory: Memory = None
     n_jobs: Jobs = None
     quiet: Quiet = False
+
+    @property
+    def on_screen(self) -> bool:
+        """Whether the values go to standard output, since no file was asked for."""
+        return self.output is None and self.report is None
 
 
 @dataclass(frozen=True)
@@ -358,7 +304,7 @@ class CompareOptions:
     time: Time = None
     strict: Strict = False
     report: Report = None
-    force: Annotated[bool, Option("Let --report replace a file of any kind.")] = False
+    force: Annotated[bool, Option("Let --output and --report replace files of any kind.")] = False
     json: Json = False
     memory: Memory = None
     n_jobs: Jobs = None

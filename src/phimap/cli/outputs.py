@@ -51,10 +51,11 @@ def is_page(path: Path) -> bool:
         return file.read(64).lstrip().lower().startswith((b"<!doctype html", b"<html"))
 
 
-def check_distinct(model: Path | None, report: Path | None) -> None:
-    """Raise if both outputs would go to one file."""
-    if model is not None and report is not None and os.path.abspath(model) == os.path.abspath(report):
-        raise ValueError(f"--model and --report both name {model}. Give two names.")
+def check_distinct(first: tuple[str, Path | None], second: tuple[str, Path | None]) -> None:
+    """Raise if two outputs, given as (option, path), would go to one file."""
+    (one, path), (other, its_path) = first, second
+    if path is not None and its_path is not None and os.path.abspath(path) == os.path.abspath(its_path):
+        raise ValueError(f"{one} and {other} both name {path}. Give two names.")
 
 
 def write_all(outputs: Iterable[Output]) -> None:

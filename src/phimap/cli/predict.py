@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import itertools
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
-from pyarrow import csv as arrow_csv
-from pyarrow import parquet
 
-from phimap._files import write_whole
 from phimap.cli.describe import task_of
 from phimap.cli.errors import complain
 from phimap.cli.far_rows import FarRows
@@ -26,10 +19,10 @@ from phimap.cli.loss_scores import scores_of
 from phimap.cli.model_rows import ModelRows
 from phimap.cli.options import PredictOptions
 from phimap.cli.output import Fact, write
-from phimap.cli.outputs import check_replaceable, check_writable
 from phimap.cli.rows import check_single, note_reading
 from phimap.cli.scoring import Scores
 from phimap.cli.standard_input import in_words, readable
+from phimap.cli.table_output import check_table_output, write_table
 from phimap.cli.uncertainty import Uncertainty
 from phimap.config import config
 from phimap.io import BadRows, DataError, open_frame
@@ -40,26 +33,9 @@ from phimap.learn.rows.batches import feature_rows
 
 # The type is Any because the functions are created at import, so type checkers cannot see them.
 pc: Any = pyarrow.compute
-# Endings of formats that are not written. Any other ending than .parquet gives CSV.
-_NOT_WRITTEN = (
-    ".feather",
-    ".arrow",
-    ".json",
-    ".jsonl",
-    ".ndjson",
-    ".npy",
-    ".npz",
-    ".xlsx",
-    ".xls",
-    ".gz",
-    ".bz2",
-    ".zip",
-)
 # The beginning of a text that spreadsheets take for a formula, and the pattern of a number, which may begin with a
 # sign.
 _FORMULA, _NUMBER = r"^[=+\-@\t\r]", r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-# Largest length, in characters, of the first line of a CSV file in which a column of predictions is looked for.
-_LONGEST_HEAD = 2**16
 # Names of columns of predictions. The names of quantiles end with the level.
 _PREDICTION = re.compile(r"prediction(_[\d.e-]+)?")
 
@@ -67,11 +43,8 @@ _PREDICTION = re.compile(r"prediction(_[\d.e-]+)?")
 def run(options: PredictOptions) -> None:
     """Run the command."""
     file, data, output, target = options.model, in_words(options.data), options.output, options.target
-    check_writable("--output", output, [options.data, str(file)])
-    if output is not None and output.suffix.lower() in _NOT_WRITTEN:
-        raise ValueError(f"--output must end in .csv or .parquet, got {output}. Choose another name.")
-    if not options.force:
-        check_replaceable("--output", output, _holds_predictions, "table of predictions")
+    inputs = [options.data, str(file)]
+    check_table_output(output, inputs, _has_predictions, "table of predictions", force=options.force)
     if options.json and output is None:
         raise ValueError("--json needs --output FILE, got none: predictions would share standard output with it.")
     with config(memory=options.memory, n_jobs=options.n_jobs), readable(options.data) as path:
@@ -91,12 +64,7 @@ def run(options: PredictOptions) -> None:
         batches = _aligned(_predictions(model, data, opened, scores, extra, far), opened, ids)
         if options.escape_formulas:
             batches = map(_escaped, batches)
-        if output is None:
-            _write(sys.stdout.buffer, batches)
-            sys.stdout.flush()
-        else:
-            write_tables = _write_parquet if _is_parquet(output) else _write
-            write_whole(output, lambda file: write_tables(file, batches))
+        write_table(output, batches)
     note_reading(data, opened.table)
     if opened.n_filled:
         filled = "missing cells, which are filled with the medians of the training rows"
@@ -226,49 +194,6 @@ def _as_plain(texts: Any) -> Any:
     return pc.if_else(is_formula, pc.binary_join_element_wise("'", texts, ""), texts)
 
 
-def _write(file: Any, batches: Iterator[pa.Table]) -> None:
-    """Write tables of predictions as one CSV file."""
-    for start, batch in enumerate(batches):
-        if start == 0:
-            head = io.StringIO()
-            csv.writer(head, lineterminator="\n").writerow(batch.column_names)
-            file.write(head.getvalue().encode())
-        if batch.num_columns > 1 or not batch.column(0).null_count:
-            file.write(_lines(batch))
-            continue
-        # In a table of one column, a missing value would be an empty line, which most readers skip. The value is
-        # therefore quoted.
-        missing = batch.column(0).is_null().to_numpy()
-        for run in np.split(np.arange(len(missing)), np.flatnonzero(np.diff(missing)) + 1):
-            file.write(b'""\n' * len(run) if missing[run[0]] else _lines(batch.slice(run[0], len(run))))
-
-
-def _write_parquet(file: Any, batches: Iterator[pa.Table]) -> None:
-    """Write tables of predictions as one Parquet file."""
-    first = next(batches)
-    with parquet.ParquetWriter(file, first.schema) as writer:
-        for batch in itertools.chain([first], batches):
-            writer.write_table(batch.cast(first.schema))
-
-
-def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() == ".parquet"
-
-
-def _holds_predictions(path: Path) -> bool:
-    """Whether a file has a column of predictions, or of predicted quantiles, as this command writes it."""
-    try:
-        if _is_parquet(path):
-            names = parquet.read_schema(path).names
-        else:
-            with path.open(encoding="utf-8", newline="") as file:
-                names = next(csv.reader([file.readline(_LONGEST_HEAD)]), [])
-    except (OSError, ValueError, csv.Error, pa.ArrowException):
-        return False
+def _has_predictions(names: list[str]) -> bool:
+    """Whether there is a column of predictions, or of predicted quantiles, as this command names it."""
     return any(_PREDICTION.fullmatch(name) for name in names)
-
-
-def _lines(batch: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    arrow_csv.write_csv(batch, sink, arrow_csv.WriteOptions(include_header=False, quoting_style="needed"))
-    return sink.getvalue().to_pybytes()

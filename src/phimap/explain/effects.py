@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from phimap._random import named_streams
 from phimap.config import memory_budget, size_text
+from phimap.explain.background import check_levels
 from phimap.explain.forms.base import FormEffects
 from phimap.explain.sampled_effects import sampled_shares
 from phimap.explain.sampling import Function, owners_of
@@ -87,7 +88,12 @@ def effects(model: Any, X: Any = None, *, random_state: Any = 0) -> Effects:
     Raises
     ------
     ValueError
-        If `X` is needed and not given, or if the effects of all pairs exceed the byte budget.
+        If `X` is needed and not given or is one row, or if the effects of all pairs exceed the byte budget.
+
+    Warns
+    -----
+    FewRowsWarning
+        If `X` has fewer than 30 rows.
 
     Notes
     -----
@@ -128,6 +134,7 @@ def effects(model: Any, X: Any = None, *, random_state: Any = 0) -> Effects:
         levels = _default_levels(model)
     else:
         rows = subject.rows_of(X)
+        check_levels(len(rows))
         levels = rows[streams["levels"].permutation(len(rows))[:_LEVELS]]
     p = len(subject.players)
     _check_size(p, len(levels), 1 if subject.intercept is None else subject.intercept.size)

@@ -12,6 +12,7 @@ import numpy as np
 from phimap._progress import Stages
 from phimap._random import named_streams
 from phimap._validation import check_integer
+from phimap.explain.background import check_own_background, drawn_places
 from phimap.explain.explanation import Explanation, Interactions
 from phimap.explain.forms.base import Form
 from phimap.explain.frames import cells
@@ -34,8 +35,8 @@ def shapley_values(
     X : array-like, data frame, CSR matrix or torch.Tensor of shape (n, d)
         Rows to explain.
     background : int, array-like or data frame, default=100
-        Rows that give the columns outside of a coalition their values; or a number of rows that are drawn from `X`,
-        all of them if `X` has fewer.
+        Rows with which the rows of `X` are compared, such as some hundred random training rows: they give the columns
+        outside of a coalition their values. Or a number of rows that are drawn from `X`, all of them if `X` has fewer.
     random_state : int, Generator, RandomState or SeedSequence, default=0
         Seed of the background and of sampled permutations.
     verbose : bool, default=False
@@ -49,7 +50,12 @@ def shapley_values(
     Raises
     ------
     ValueError
-        If `X` or `background` does not suit the model.
+        If `X` or `background` does not suit the model, or if `X` is one row and `background` is a number.
+
+    Warns
+    -----
+    FewRowsWarning
+        If `background` is a number and `X` has fewer than 30 rows.
 
     Notes
     -----
@@ -91,7 +97,7 @@ def shapley_values(
     >>> import numpy as np, phimap as pm
     >>> X = np.random.default_rng(0).standard_normal((200, 3))
     >>> model = pm.KernelRegressor("gaussian", 64, metric=None, random_state=0).fit(X, X[:, 0] + X[:, 1] * X[:, 2])
-    >>> found = pm.explain.shapley_values(model, X[:5])
+    >>> found = pm.explain.shapley_values(model, X[:5], background=X)
     >>> found.values.shape, found.exact
     ((5, 3), True)
     >>> bool(np.allclose(found.values.sum(axis=1) + found.base_values, model.predict(X[:5])))
@@ -119,7 +125,12 @@ def interactions(
     Raises
     ------
     ValueError
-        If `X` or `background` does not suit the model.
+        As for `shapley_values`.
+
+    Warns
+    -----
+    FewRowsWarning
+        As for `shapley_values`.
 
     Notes
     -----
@@ -214,10 +225,9 @@ def _mean(outputs: np.ndarray) -> np.ndarray:
 def _rows(subject: Subject, X: Any, background: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Rows of numbers to explain, and of the background."""
     rows = subject.rows_of(X)
-    if np.ndim(background) or not np.isscalar(background):
+    if background is not None and not np.isscalar(background):
         return rows, subject.rows_of(background)
     count = check_integer("background", background, least=1)
-    order = rng.permutation(len(rows))
-    # Rows whose outputs the model would shrink are drawn only if there are not enough others.
-    far = subject.is_far(rows[order], rows[:0])
-    return rows, rows[order[np.argsort(far, kind="stable")][:count]]
+    check_own_background(len(rows), count)
+    places = drawn_places(len(rows), count, rng, lambda places: subject.is_far(rows[places], rows[:0]))
+    return rows, rows[places]

@@ -30,7 +30,8 @@ class Bars:
     heads : tuple of str
         Headings of the columns: first the column of names, then each column of bars.
     rows : list of (str, list of (str, float))
-        Name of each row, and the text and length (0 to 1) of its bar in each column.
+        Name of each row, and the text and length (-1 to 1) of its bar in each column. Negative bars have the colour
+        that negative values have in figures.
     """
 
     name: str

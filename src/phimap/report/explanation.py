@@ -102,7 +102,7 @@ def row_table(found: Explanation, row: int) -> Bars:
     rows = [
         (
             f"{found.feature_names[j]} = {_cell(found.data[row, j])}",
-            [(_signed(float(values[j])), float(abs(values[j])) / largest)],
+            [(_signed(float(values[j])), float(values[j]) / largest)],
         )
         for j in order.tolist()
     ]

@@ -1,0 +1,78 @@
+"""Parsers of the values of options. Their errors name the option, and come before the command imports what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from phimap._files import check_data_exists, check_model_exists, file_and_member, is_pattern
+from phimap._options import words
+from phimap.cli.standard_input import MARK
+
+
+def number_or(words: str, kind: Callable[[str], Any], rule: str, remedy: str = "") -> Callable[[str, str], Any]:
+    """Return a reader for an option that is one of `words` or a number of type `kind`. Its error states the `rule`."""
+
+    def read(option: str, text: str) -> Any:
+        if text in words.split():
+            return text
+        try:
+            return kind(text)
+        except ValueError:
+            raise ValueError(f"{option} must be {rule}, got {text!r}.{remedy}") from None
+
+    return read
+
+
+def positive_integer(text: str) -> int:
+    """Read a positive integer, which must consist of digits only."""
+    if not (text.isdigit() and int(text) > 0):
+        raise ValueError
+    return int(text)
+
+
+def height_and_width(option: str, text: str) -> tuple[int, int]:
+    """Read a height and a width, written with an x between them."""
+    try:
+        height, width = map(positive_integer, text.lower().split("x"))
+    except ValueError:
+        raise ValueError(f"{option} must be height x width, such as 32x32, got {text!r}.") from None
+    return height, width
+
+
+def levels(option: str, text: str) -> float | tuple[float, ...]:
+    """Read one level of a quantile, or several separated by commas."""
+    try:
+        first, *others = map(float, words(option, text))
+    except ValueError:
+        raise ValueError(f"{option} must be numbers such as 0.05,0.5,0.95, got {text!r}.") from None
+    return (first, *others) if others else first
+
+
+def kinds(option: str, text: str) -> dict[str, str]:
+    """Read the kinds of columns, written as name=kind in a list separated by commas."""
+    found = {}
+    for word in words(option, text):
+        name, separator, kind = word.rpartition("=")
+        if not separator:
+            raise ValueError(f"{option} must be a list such as zip=category,born=date, got {word!r}.")
+        found[name] = kind
+    return found
+
+
+def data_path(option: str, text: str) -> str:
+    """Read the path of data.
+
+    Raise if the file is missing, before the command imports what it needs: the imports take two seconds.
+    """
+    path, _ = file_and_member(text)
+    if text != MARK and not is_pattern(path):
+        check_data_exists(path)
+    return text
+
+
+def model_path(option: str, text: str) -> Path:
+    """Read the path of a model file, which must exist."""
+    check_model_exists(text)
+    return Path(text)
