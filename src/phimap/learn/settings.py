@@ -161,6 +161,11 @@ class FitSettings:
         )
 
     @property
+    def is_over(self) -> bool:
+        """Whether the time limit has passed."""
+        return time.monotonic() >= self.deadline
+
+    @property
     def first_loss(self) -> str:
         """The loss that is minimised first: the squared loss if the loss is to be chosen."""
         return "squared" if self.loss == "auto" else self.loss
