@@ -217,6 +217,11 @@ scaling_, encoder_, solver_, statistics_, n_features_in_, n_samples_seen_
         ValueError
             As `predict_proba`, and as `KernelRegressor.predict_interval`.
 
+        Warns
+        -----
+        CoverageWarning
+            If there are too few conformal rows for `coverage`, so that each set holds all classes.
+
         Notes
         -----
         A class is in the set if the cumulated probability of all more probable classes is at most a threshold: the
@@ -230,7 +235,8 @@ scaling_, encoder_, solver_, statistics_, n_features_in_, n_samples_seen_
         ----------
         Romano, Sesia, Candes (2020), *Classification with valid and adaptive coverage*, Section 2.
         """
-        return self._apply(Fitted.class_sets, X, coverage=check_coverage(coverage), loss=self.loss)
+        coverage = check_coverage(coverage, self._solved().conformal, "sets that leave out a class")
+        return self._apply(Fitted.class_sets, X, coverage=coverage, loss=self.loss)
 
     classes_: ClassVar[np.ndarray] = of_fitted("targets.known", "Labels (n_classes,), sorted.")
     calibration_: ClassVar[Calibration | None] = of_fitted(
