@@ -161,6 +161,16 @@ def test_few_rows_have_infinite_intervals_where_no_quantile_is_known(rng):
     assert np.isfinite(model.predict_interval(X, 0.923)).all()
 
 
+def test_a_classifier_without_intervals_names_its_methods(rng):
+    X, _ = wavy(rng, 60)
+    model = pm.KernelClassifier(**SMALL).fit(X, X[:, 0] > 0)
+    assert not hasattr(model, "predict_interval")
+    with pytest.raises(AttributeError, match=r"on KernelClassifier\. Use predict_set .* or predict_proba"):
+        _ = model.predict_interval
+    with pytest.raises(TypeError, match=r"takes `X` alone, got return_std=True\. Use predict_proba"):
+        model.predict(X, return_std=True)
+
+
 def test_few_rows_have_sets_of_all_classes_where_no_quantile_is_known(rng):
     X, _ = wavy(rng, 40)
     model = pm.KernelClassifier(**SMALL).fit(X, X[:, 0] > 0)

@@ -141,6 +141,48 @@ scaling_, encoder_, solver_, statistics_, n_features_in_, n_samples_seen_
         """
         return self._score_collection(X, y, sample_weight) if is_dask(X) else super().score(X, y, sample_weight)
 
+    def predict(self, X: Any, **others: Any) -> np.ndarray:
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
+        **others
+            Nothing else is taken: ``return_std=True`` of regressors is refused with a hint at `predict_proba`.
+
+        Returns
+        -------
+        ndarray, or Dask array if `X` is one, of shape (n_samples,)
+            Labels like those given to `fit`.
+
+        Raises
+        ------
+        TypeError
+            If anything but `X` is given.
+        ValueError
+            If `X` has a different number of columns than in `fit`, is empty or is not finite.
+
+        Warns
+        -----
+        OutsideWarning
+            As `KernelRegressor.predict`.
+        """
+        if others:
+            named = ", ".join(f"{name}={value!r}" for name, value in others.items())
+            raise TypeError(
+                f"KernelClassifier.predict takes `X` alone, got {named}. Use predict_proba for probabilities of the "
+                "classes, or predict_set for sets that hold the class."
+            )
+        return super().predict(X)
+
+    @property
+    def predict_interval(self) -> Any:
+        """Absent: intervals are of numbers. The error names the methods of a classifier."""
+        raise AttributeError(
+            "`predict_interval` is a method of KernelRegressor, got it on KernelClassifier. Use predict_set for sets "
+            "of classes with a given coverage, or predict_proba for probabilities."
+        )
+
     def decision_function(self, X: Any) -> np.ndarray:
         """Outputs of the linear model.
 
