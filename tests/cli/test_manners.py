@@ -161,10 +161,22 @@ def test_intervals_hold_their_share_and_surround_the_prediction(phimap, tables, 
     assert 0.85 < ((found["lower"] <= truth) & (truth <= found["upper"])).mean() < 0.97
 
 
+def test_a_coverage_that_no_row_can_give_is_noted_once(phimap, tables, fitted):
+    """540 training rows, all of them conformal. Mutant: infinite bounds without a word."""
+    found = phimap("predict", fitted / "numbers.phimap", tables / "numbers.csv", "--interval", "0.999")
+    assert set(columns(found.stdout)["lower"]) == {"-inf"}
+    assert found.stderr.count("note: ") == 1
+    assert "--interval 0.999 needs more conformal rows than" in found.stderr
+    assert "The largest coverage that it gives is 0.9981." in found.stderr
+    quiet = phimap("predict", fitted / "numbers.phimap", tables / "numbers.csv", "--interval", "0.9981")
+    assert quiet.stderr == ""
+    assert np.isfinite(np.array(columns(quiet.stdout)["lower"], dtype=float)).all()
+
+
 @pytest.mark.parametrize(
     ("name", "words", "told"),
     [
-        ("numbers", ("--probabilities",), ("--probabilities", "predicts numbers", "--std")),
+        ("numbers", ("--probabilities",), ("--probabilities", "predicts numbers", "--interval")),
         ("labels", ("--std",), ("--std", "predicts classes", "--probabilities")),
         ("labels", ("--interval", "0.9"), ("--interval", "predicts classes")),
         ("numbers", ("--interval", "90"), ("--interval", "between 0 and 1", "90", "0.9")),

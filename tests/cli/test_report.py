@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import phimap as pm
+from phimap.cli.reporting import _dependences
+from phimap.report import Permutations
 from tests.cli.test_bad_input import FIXED
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -151,6 +155,22 @@ def test_the_model_is_safe_before_the_report_is_made(phimap, tables, tmp_path, m
     result = phimap("fit", tables / "numbers.csv", "--target", "y", "--features", "16", "-q", *FIXED, *outputs)
     assert result.exit_code == 2
     assert [file.name for file in tmp_path.iterdir()] == ["m.phimap"]
+
+
+def test_predictions_are_drawn_along_the_columns_that_matter_most(rng):
+    """Those whose shuffling raises the error most. Mutant: those with the largest shares of the metric."""
+    X = rng.standard_normal((300, 4))
+    model = pm.KernelRegressor("gaussian", 32, metric="diagonal", effort="fast", random_state=0)
+    model.fit(X, np.sin(2 * X[:, 0]) + X[:, 1])
+    rows = SimpleNamespace(first=lambda count: (X[:count], None, None))
+    overview = SimpleNamespace(summary=SimpleNamespace(sample=rows), encoder=None)
+    result = SimpleNamespace(model=model, task="regression", overview=overview, table=SimpleNamespace(is_image=False))
+    by_metric = [one.names[0] for one in _dependences(result, None).singles]
+    assert set(by_metric) == {"column 0", "column 1"}
+    rises = np.array([0.0, 0.1, 0.5, 0.9])
+    found = _dependences(result, Permutations(1.0, rises, 100))
+    assert [one.names[0] for one in found.singles] == ["column 3", "column 2"]
+    assert found.pair.names == ("column 3", "column 2")
 
 
 def test_given_alpha_is_called_so(phimap, tables, tmp_path):

@@ -11,6 +11,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 import phimap as pm
 from phimap.learn import average
 from phimap.learn.rows.validation import HeldOutKeys
+from phimap.learn.trees.ensemble import trees_text
 from phimap.learn.trees.growth import Boosting, _truncated
 
 FAST = {"effort": "fast", "random_state": 0, "n_components": 128, "metric": None}
@@ -127,7 +128,17 @@ def test_where_no_trees_are_tried(data, monkeypatch, n, options):
         # A budget for which the rows are too many for trees, and enough for the rest of the fit.
         monkeypatch.setattr(average, "_COLUMN_BYTES", 1e9)
         options = {"memory": "1GB"}
-    assert pm.KernelRegressor(**{**FAST, **options}).fit(X[:n], y[:n]).trees_ is None
+    model = pm.KernelRegressor(**{**FAST, **options}).fit(X[:n], y[:n])
+    assert model.trees_ is None
+    assert model._fitted.untried == (("trees",) if "time_limit" in options else ())
+
+
+def test_a_share_of_one_says_that_the_kernel_model_is_not_used(model):
+    """Mutant: a share just below 1, which was printed as 100 %."""
+    alone = replace(model.trees_, share=1.0)
+    assert trees_text(alone).endswith(", which alone predict: the kernel model is not used")
+    assert trees_text(replace(alone, share=0.998)).endswith(", with 99 % of the output")
+    assert trees_text(replace(alone, share=0.4)).endswith(", with 40 % of the output")
 
 
 def test_bad_parameter():

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import beta
 
 import phimap as pm
-from phimap.learn.conformal import Conformal, ErrorScale, class_scores
+from phimap.learn.conformal import Conformal, CoverageWarning, ErrorScale, class_scores
 from tests.support.learners import GAUSSIAN
 
 COVERAGES = (0.8, 0.9, 0.95)
@@ -154,8 +154,36 @@ def test_a_coverage_is_a_share(rng, coverage, error):
 def test_few_rows_have_infinite_intervals_where_no_quantile_is_known(rng):
     X, y = wavy(rng, 12)
     model = pm.KernelRegressor("gaussian", 8, metric=None, length_scale="median", alpha=0.1, random_state=0).fit(X, y)
-    assert np.isinf(model.predict_interval(X, 0.95)).all()
-    assert np.isfinite(model.predict_interval(X, 0.9)).all()
+    most = r"`coverage` must be at most 0\.923 for finite bounds, got 0\.95: .* Ask for less"
+    with pytest.warns(CoverageWarning, match=most) as told:
+        assert np.isinf(model.predict_interval(X, 0.95)).all()
+    assert told[0].filename == __file__
+    assert np.isfinite(model.predict_interval(X, 0.923)).all()
+
+
+def test_a_classifier_without_intervals_names_its_methods(rng):
+    X, _ = wavy(rng, 60)
+    model = pm.KernelClassifier(**SMALL).fit(X, X[:, 0] > 0)
+    assert not hasattr(model, "predict_interval")
+    with pytest.raises(AttributeError, match=r"on KernelClassifier\. Use predict_set .* or predict_proba"):
+        _ = model.predict_interval
+    with pytest.raises(TypeError, match=r"takes `X` alone, got return_std=True\. Use predict_proba"):
+        model.predict(X, return_std=True)
+
+
+def test_few_rows_have_sets_of_all_classes_where_no_quantile_is_known(rng):
+    X, _ = wavy(rng, 40)
+    model = pm.KernelClassifier(**SMALL).fit(X, X[:, 0] > 0)
+    with pytest.warns(CoverageWarning, match=r"`coverage` must be at most 0\.9756 for sets that leave out a class"):
+        assert model.predict_set(X, 0.99).all()
+    assert not model.predict_set(X, 0.97).all()
+
+
+@pytest.mark.parametrize("n", [1, 9, 19, 99, 360, 1024])
+def test_the_largest_coverage_is_reached(rng, n):
+    found = Conformal.of_scores(rng.exponential(size=(n, 1)), None)
+    assert found.reaches(found.most_coverage)
+    assert not found.reaches(found.most_coverage + 1.01e-4)
 
 
 # The parts --------------------------------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from phimap.comparison import Comparison, ModelResult
-from phimap.report import figures, kernel_figures
+from phimap.report import Permutations, figures, kernel_figures
 from phimap.report.comparison import error_against_time
 from phimap.report.curves import WidthAdvice
-from phimap.report.page import _advice, environment
+from phimap.report.page import _advice, _columns, environment
 
 
 @pytest.mark.parametrize(("n_classes", "per_class"), [(2, 10_695), (10, 10_695), (20, 10_695), (20, 12)])
@@ -86,6 +86,46 @@ def test_labels_of_the_search_do_not_overlap(n_kernels):
     )
     # Turned by 30 degrees, neighbours are half of their distance apart, and a line is 12 points high.
     assert (np.diff(places[:, 0]) * 72 / plot.figure.dpi >= 24).all()
+
+
+@pytest.mark.parametrize("n_trials", [1, 2, 5, 12, 45, 120])
+def test_the_chosen_trial_is_named_within_the_figure(n_trials):
+    """The last trial is the best. Mutant: its label is always centred, and is cut where trials are many."""
+    log = SimpleNamespace(
+        errors=np.linspace(0.9, 0.3, n_trials),
+        n_rows=np.full(n_trials, 1000),
+        n_components=np.full(n_trials, 256),
+        kernels=["laplacian"] * n_trials,
+        metrics=["none"] * n_trials,
+    )
+    plot = kernel_figures.search(log)
+    renderer = FigureCanvasAgg(plot.figure).get_renderer()
+    (chosen,) = [text for text in plot.axes.texts if text.get_text() == "chosen"]
+    assert plot.figure.bbox.containsx(chosen.get_window_extent(renderer).x0)
+    assert plot.figure.bbox.containsx(chosen.get_window_extent(renderer).x1)
+    chosen.set_horizontalalignment("center")
+    chosen.set_x(0)
+    assert plot.figure.bbox.containsx(chosen.get_window_extent(renderer).x1) == (n_trials < 20)
+
+
+@pytest.mark.parametrize(
+    ("task", "rise", "shown"),
+    [
+        ("classification", -1.08e-17, "0 %"),
+        ("classification", 1e-17, "0 %"),
+        ("classification", -0.00167, "-0.17 %"),
+        ("classification", 0.01, "1 %"),
+        ("regression", -1e-16, "0 %"),
+        ("regression", 1.96, "98 %"),
+    ],
+)
+def test_rises_that_round_to_zero_are_shown_as_zero(task, rise, shown):
+    found = Permutations(2.0, np.array([rise]), 1200)
+    facts = SimpleNamespace(
+        permutations=found, task=task, names=["hours"], importances=[], leading=[], dependences=None
+    )
+    (bars, _), *_ = _columns(facts)
+    assert bars.rows[0][1][0][0] == shown
 
 
 def test_names_of_methods_do_not_overlap():

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from phimap._progress import Stage
 from phimap.io import Rows
 from phimap.io.images import times
 from phimap.learn.trees.ensemble import trees_text
@@ -44,9 +45,17 @@ def metric_kind(model: Any) -> str:
     return "none" if bool((model.metric_ == 1).all()) else "diagonal"
 
 
+def trees_alone(model: Any) -> bool:
+    """Whether the trees of a learner alone predict, so that its kernel model is not used."""
+    return model.trees_ is not None and model.trees_.predict_alone
+
+
 def leading_columns(model: Any, count: int) -> list[tuple[str, float]]:
-    """Names and shares of the `count` columns with the largest weights in the metric; empty without a metric."""
-    if metric_kind(model) == "none":
+    """Names and shares of the `count` columns with the largest weights in the metric.
+
+    Empty without a metric, and if the trees alone predict, to which the metric does not apply.
+    """
+    if metric_kind(model) == "none" or trees_alone(model):
         return []
     shares = model.relevances_
     names = getattr(model, "feature_names_in_", [f"column {j}" for j in range(shares.size)])
@@ -72,8 +81,11 @@ def loss_text(model: Any) -> str:
     return f"tweedie, power {model.power:g}" if model.loss == "tweedie" else model.loss
 
 
-def search_facts(model: Any) -> list[tuple[str, str]]:
-    """Named facts about the search of a learner, such as its metric, leading columns and trials."""
+def search_facts(model: Any, stages: Sequence[Stage] = ()) -> list[tuple[str, str]]:
+    """Named facts about the search of a learner, such as its metric, leading columns and trials.
+
+    `stages` are those of its fit, if they are known; model files do not hold them.
+    """
     facts = [("metric", metric_kind(model))]
     if leading := leading_columns(model, _LEADING):
         more = f", {model.n_features_in_ - len(leading)} more" if model.n_features_in_ > len(leading) else ""
@@ -84,8 +96,9 @@ def search_facts(model: Any) -> list[tuple[str, str]]:
         facts.append(("corrections", f"in {model.corrections_.partition.n_regions} regions"))
     if model.trees_ is not None:
         facts.append(("trees", trees_text(model.trees_)))
-    elif any(stage.name == "trees" for stage in getattr(model, "stages_", ())):
+    elif any(stage.name == "trees" for stage in stages):
         facts.append(("trees", "tried, no gain"))
+    facts += [(part, "not tried: time limit") for part in model._fitted.untried]
     log = model.search_
     if log is not None:
         ended = "" if log.is_complete else ", ended by the time limit"

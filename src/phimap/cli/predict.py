@@ -71,6 +71,8 @@ def run(options: PredictOptions) -> None:
         complain(f"{data}: {opened.n_filled:,} rows have {filled}.", "note")
     if opened.n_infinite:
         complain(f"{data}: {opened.n_infinite:,} rows left out for an infinite feature.", "note")
+    if extra.note is not None:
+        complain(f"{data}: {extra.note}", "note")
     if far.message is not None:
         complain(f"{data}: {far.message}", "warning")
     if scores is not None and (unseen := scores.unseen()) is not None:

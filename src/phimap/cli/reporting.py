@@ -25,6 +25,7 @@ from phimap.cli.describe import (
     search_facts,
     solver_text,
     some,
+    trees_alone,
 )
 from phimap.cli.encoded import HEAD, columns_of
 from phimap.cli.first_pass import mean_and_deviation
@@ -100,7 +101,7 @@ def page(result: Result) -> str:
             data=_file_name(options.data),
             target=str(result.table.target_name),
             task=result.task,
-            headline=_headline(result, true),
+            headline=" ".join(filter(None, (_headline(result, true), _who_predicts(result)))),
             tiles=_tiles(result, stages),
             true=true,
             predicted=predicted,
@@ -263,6 +264,13 @@ def _headline(result: Result, true: np.ndarray | None) -> str:
     )
 
 
+def _who_predicts(result: Result) -> str:
+    """A sentence if the kernel model, which the rest of the page describes, has no part in the predictions."""
+    if not trees_alone(result.model):
+        return ""
+    return "Boosted trees alone predict: the kernel model has no share in the predictions and is not used."
+
+
 def _tiles(result: Result, stages: list[Stage]) -> list[tuple[str, str, str]]:
     scores = result.scores
     tiles = [] if scores is None else _score_tiles(scores, str(result.table.target_name))
@@ -337,7 +345,7 @@ def _model(result: Result) -> list[tuple[str, str]]:
         *([] if model.loss == "squared" else [("loss", loss_text(model))]),
         ("kernel", kernel_text(model.kernel_)),
         ("feature map", f"{type(model.feature_map_).__name__}, {result.n_components:,} features"),
-        *search_facts(model),
+        *search_facts(model, result.stages),
         ("scaling", scaling.get(str(model.standardize), "none") + form),
         ("solver", solver_text(model.solution_)),
         ("regularisation", f"alpha = {number_text(model.alpha_, 4)}, {chosen_by}"),

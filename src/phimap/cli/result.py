@@ -80,7 +80,7 @@ def print_summary(result: Result, report_seconds: float) -> None:
     grid.add_row("kernel", shown(kernel_text(result.model.kernel_)))
     grid.add_row("map", f"{type(result.model.feature_map_).__name__}, {result.n_components:,} features")
     grid.add_row("solver", shown(solver_text(result.model.solution_)))
-    for name, value in search_facts(result.model):
+    for name, value in search_facts(result.model, result.stages):
         grid.add_row(name, shown(value))
     for stage in result.stages:
         grid.add_row(stage.name, f"{stage.seconds:.2f} s")

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from phimap.cli.describe import loss_of
+from phimap.learn.conformal import CoverageWarning
 from phimap.learn.extrapolation import OutsideWarning
 
 
@@ -28,16 +29,22 @@ class Uncertainty:
     ------
     ValueError
         If the model does not support an option.
+
+    Attributes
+    ----------
+    note : str or None
+        Text for the user if all bounds are infinite.
     """
 
     def __init__(self, model: Any, file: str, probabilities: bool, std: bool, interval: float | None):
         self._model = model
         self._probabilities, self._std, self._interval = probabilities, std, interval
+        self.note: str | None = None
         asked = "--std" if std else "--interval"
         if interval is not None and not 0 < interval < 1:
             raise ValueError(f"--interval must lie between 0 and 1, got {interval:g}. Use for example 0.9.")
         if probabilities and not is_classifier(model):
-            raise ValueError(f"{file}: --probabilities needs classes, the model predicts numbers. Use --std.")
+            raise ValueError(f"{file}: --probabilities needs classes, the model predicts numbers. Use --interval 0.9.")
         if probabilities and loss_of(model) != "logistic" and model.calibration_ is None:
             raise ValueError(f"{file}: --probabilities needs calibrated scores, which the model lacks. Fit it again.")
         if not std and interval is None:
@@ -54,6 +61,11 @@ class Uncertainty:
                 f"{file}: --interval needs errors of rows that took part in no choice, which the model lacks. "
                 "Fit it again."
             )
+        if interval is not None and not model.conformal_.reaches(interval):
+            self.note = (
+                f"--interval {interval:g} needs more conformal rows than {file} has, so all bounds are infinite. The "
+                f"largest coverage that it gives is {model.conformal_.most_coverage:g}."
+            )
 
     def columns(self, X: np.ndarray) -> dict[str, np.ndarray]:
         """Return the columns (r,) for the rows `X` (r, d), by name."""
@@ -62,6 +74,8 @@ class Uncertainty:
             warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
             # The predictions of the same rows have already given this warning.
             warnings.simplefilter("ignore", OutsideWarning)
+            # `note` says it once for all batches.
+            warnings.simplefilter("ignore", CoverageWarning)
             if self._probabilities:
                 shares = self._model.predict_proba(X)
                 found |= {f"probability_{label}": shares[:, k] for k, label in enumerate(self._model.classes_)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -50,7 +49,7 @@ _LEAST_GAIN, _LEAST_RATIO = 0.005, 1.0
 
 
 def may_grow(fitted: Fitted, rows: Any, n_rows: int, settings: FitSettings) -> bool:
-    """Whether trees may be tried for a model with a squared loss.
+    """Whether trees are to be tried for a model with a squared loss, if the time limit has not passed.
 
     They must be requested, and the kernel must be chosen automatically. The rows must be on this machine, dense, not
     images, numerous enough, and fit the byte budget.
@@ -60,7 +59,6 @@ def may_grow(fitted: Fitted, rows: Any, n_rows: int, settings: FitSettings) -> b
         settings.trees
         and settings.searches_kernel
         and isinstance(rows, Iterable)
-        and time.monotonic() < settings.deadline
         and not inputs.sparse
         and inputs.image_shape is None
         and n_rows >= LEAST_ROWS

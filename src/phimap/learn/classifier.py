@@ -141,6 +141,48 @@ scaling_, encoder_, solver_, statistics_, n_features_in_, n_samples_seen_
         """
         return self._score_collection(X, y, sample_weight) if is_dask(X) else super().score(X, y, sample_weight)
 
+    def predict(self, X: Any, **others: Any) -> np.ndarray:
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
+        **others
+            Nothing else is taken: ``return_std=True`` of regressors is refused with a hint at `predict_proba`.
+
+        Returns
+        -------
+        ndarray, or Dask array if `X` is one, of shape (n_samples,)
+            Labels like those given to `fit`.
+
+        Raises
+        ------
+        TypeError
+            If anything but `X` is given.
+        ValueError
+            If `X` has a different number of columns than in `fit`, is empty or is not finite.
+
+        Warns
+        -----
+        OutsideWarning
+            As `KernelRegressor.predict`.
+        """
+        if others:
+            named = ", ".join(f"{name}={value!r}" for name, value in others.items())
+            raise TypeError(
+                f"KernelClassifier.predict takes `X` alone, got {named}. Use predict_proba for probabilities of the "
+                "classes, or predict_set for sets that hold the class."
+            )
+        return super().predict(X)
+
+    @property
+    def predict_interval(self) -> Any:
+        """Absent: intervals are of numbers. The error names the methods of a classifier."""
+        raise AttributeError(
+            "`predict_interval` is a method of KernelRegressor, got it on KernelClassifier. Use predict_set for sets "
+            "of classes with a given coverage, or predict_proba for probabilities."
+        )
+
     def decision_function(self, X: Any) -> np.ndarray:
         """Outputs of the linear model.
 
@@ -217,6 +259,11 @@ scaling_, encoder_, solver_, statistics_, n_features_in_, n_samples_seen_
         ValueError
             As `predict_proba`, and as `KernelRegressor.predict_interval`.
 
+        Warns
+        -----
+        CoverageWarning
+            If there are too few conformal rows for `coverage`, so that each set holds all classes.
+
         Notes
         -----
         A class is in the set if the cumulated probability of all more probable classes is at most a threshold: the
@@ -230,7 +277,8 @@ scaling_, encoder_, solver_, statistics_, n_features_in_, n_samples_seen_
         ----------
         Romano, Sesia, Candes (2020), *Classification with valid and adaptive coverage*, Section 2.
         """
-        return self._apply(Fitted.class_sets, X, coverage=check_coverage(coverage), loss=self.loss)
+        coverage = check_coverage(coverage, self._solved().conformal, "sets that leave out a class")
+        return self._apply(Fitted.class_sets, X, coverage=coverage, loss=self.loss)
 
     classes_: ClassVar[np.ndarray] = of_fitted("targets.known", "Labels (n_classes,), sorted.")
     calibration_: ClassVar[Calibration | None] = of_fitted(

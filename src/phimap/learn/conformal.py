@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from phimap._validation import check_real
+from phimap._warnings import caller_level
 from phimap.learn.ridge.solve import solve_ridge_dual
 from phimap.records import Record, of_floats
 
@@ -108,6 +110,15 @@ class Conformal(Record):
         # The level of a part is that of its last score: a coverage within the part needs this score.
         return cls(ascending, np.minimum(levels[kept], 1.0), scale)
 
+    def reaches(self, coverage: float) -> bool:
+        """Whether the thresholds of all targets are finite for a coverage."""
+        return bool(np.isfinite(self.threshold(coverage)).all())
+
+    @property
+    def most_coverage(self) -> float:
+        """The largest coverage that all targets reach, rounded down to four decimals."""
+        return float(np.floor(1e4 * self.levels[-1].min()) / 1e4)
+
     def threshold(self, coverage: float) -> np.ndarray:
         """Return the threshold (t,) of scores for a coverage; infinite if this coverage needs more scores."""
         # A rounding error must not turn 90 of 99 scores into 91.
@@ -116,11 +127,25 @@ class Conformal(Record):
         return np.where(reached.any(axis=0), first, np.inf)
 
 
-def check_coverage(coverage: float) -> float:
-    """Return `coverage` as a number between 0 and 1."""
+class CoverageWarning(UserWarning):
+    """A coverage needs more conformal rows than a model has."""
+
+
+def check_coverage(coverage: float, conformal: Conformal | None, purpose: str) -> float:
+    """Return `coverage` as a number between 0 and 1.
+
+    Warn if it is too large for the conformal scores of a model, if there are any; `purpose` states what that rules out.
+    """
     coverage = check_real("coverage", coverage, above=0.0)
     if not coverage < 1:
         raise ValueError(f"`coverage` must be below 1, got {coverage:g}. Use for example 0.9.")
+    if conformal is not None and not conformal.reaches(coverage):
+        warnings.warn(
+            f"`coverage` must be at most {conformal.most_coverage:g} for {purpose}, got {coverage:g}: this model has "
+            "too few conformal rows for more. Ask for less, or fit to more rows.",
+            CoverageWarning,
+            stacklevel=caller_level(),
+        )
     return coverage
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -40,16 +39,14 @@ def correct(
     fitted : Fitted
         Solved model.
     state : TrainingState
-    rows : iterable of (X, y, weights), or RowSource
-        All training rows. No corrections are tried for a `RowSource` that is not iterable (rows on other machines).
+    rows : iterable of (X, y, weights)
+        All training rows.
     validation : ValidationRows
     settings : FitSettings
     stages : Stages
     """
     mapped, targets, n_jobs = fitted.map, fitted.targets, settings.n_jobs
     n_rows = state.sums.n_rows
-    if state.sums.statistics is None or not may_correct(fitted, rows, n_rows, settings):
-        return fitted, None
     keys = validation.held_out_keys.validation
     with stages.stage("corrections", n_rows, "rows") as advance:
         solution = targets.in_units(fitted.solved)
@@ -80,20 +77,14 @@ def correct(
 
 
 def may_correct(fitted: Fitted, rows: Any, n_rows: int, settings: FitSettings) -> bool:
-    """Whether corrections may be tried for a model with a squared loss.
+    """Whether corrections are to be tried for a model with a squared loss, if the time limit has not passed.
 
     They must be requested, and the kernel must be a stationary one chosen automatically. The rows must be on this
     machine, dense, not images, numerous enough, and fit the byte budget.
     """
     inputs, m = fitted.inputs, fitted.map.width
     wanted = settings.corrections and settings.searches_kernel and fitted.map.kernel.is_stationary
-    if (
-        not wanted
-        or not isinstance(rows, Iterable)
-        or time.monotonic() >= settings.deadline
-        or inputs.sparse
-        or inputs.image_shape is not None
-    ):
+    if not wanted or not isinstance(rows, Iterable) or inputs.sparse or inputs.image_shape is not None:
         return False
     # Only one thread is counted, so that the number of threads does not affect the choice.
     spare = settings.memory - RidgeSolver.memory(None, m) - corrections_memory(m, 1)

@@ -105,6 +105,15 @@ def fit(
     extreme = extreme_rows(summary, scaling)
     inputs = inputs.filled(summary.sample.X) if settings.fills_missing else inputs
     unsolved = Fitted(inputs, targets, mapped, settings.seed, summary.n_rows, search, has_units=units is not None)
+    late: list[str] = []
+
+    def tries(part: str, model: Fitted) -> bool:
+        """Whether a part is to be tried; parts for which the time limit has passed are noted in `late`."""
+        if not _PARTS[part](model, rows, summary.n_rows, settings):
+            return False
+        if is_late := settings.is_over:
+            late.append(part)
+        return not is_late
 
     def solved(loss: str) -> _Solved:
         """The model with the least loss of this name, with corrections and trees where they serve."""
@@ -124,8 +133,10 @@ def fit(
         if signs is not None:
             with stages.stage("monotone effects"):
                 fitted = with_monotone_effects(fitted, state, signs, settings)
-        fitted, residuals = correct(fitted, state, rows, validation, of_loss, stages)
-        grows = may_grow(fitted, rows, summary.n_rows, of_loss)
+        residuals = None
+        if sums.statistics is not None and tries("corrections", fitted):
+            fitted, residuals = correct(fitted, state, rows, validation, of_loss, stages)
+        grows = tries("trees", fitted)
         with stages.stage("intervals"):
             n_others = n_judging(validation) if grows else MOST_SCALE_ROWS
             left_out = left_out_rows(fitted, state, validation, residuals, of_loss, n_others=n_others)
@@ -139,13 +150,16 @@ def fit(
     if settings.loss == "auto" and search is not None:
         loss, ratio = search.best_loss()
     # Corrections and trees need the squared loss. They compete with the other loss.
-    competes = loss != settings.first_loss and any(
-        may(unsolved, rows, summary.n_rows, settings) for may in (may_correct, may_grow)
-    )
+    competes = loss != settings.first_loss and bool([part for part in _PARTS if tries(part, unsolved)])
     found = solved(settings.first_loss if competes else loss)
     if competes and ratio < (1 - LEAST_GAIN) * _ratio_of_parts(found.fitted):
         found = solved(loss)
-    return FitResult(found.fitted, found.state, stages.finished)
+    untried = tuple(part for part in _PARTS if part in late)
+    return FitResult(replace(found.fitted, untried=untried), found.state, stages.finished)
+
+
+# Parts that may be added to the kernel model, and functions that tell whether they are to be tried.
+_PARTS: dict[str, Callable[..., bool]] = {"corrections": may_correct, "trees": may_grow}
 
 
 class _Solved(NamedTuple):
@@ -303,7 +317,7 @@ def with_solution(fitted: Fitted, solution: LinearSolution, loss: str) -> Fitted
     """Return the model with `solution`, which is in encoded targets, and the calibration from its held-out scores."""
     solution = fitted.targets.restore(solution)
     calibration = calibration_of(fitted.targets, solution.held_out, loss)
-    no_parts: dict[str, None] = {"corrections": None, "trees": None, "conformal": None}
+    no_parts: dict[str, Any] = {"corrections": None, "trees": None, "conformal": None, "untried": ()}
     return replace(fitted, solution=solution, calibration=calibration, loss=loss, **no_parts)
 
 

@@ -67,6 +67,8 @@ class Fitted(Record):
         versions, and if no such scores are known.
     has_units : bool
         Whether groups or moments in time were held out in the fit, so that further rows cannot be added.
+    untried : tuple of str
+        Attributes of the parts that the time limit left out: ``"corrections"``, ``"trees"``.
     """
 
     inputs: InputEncoding
@@ -82,6 +84,7 @@ class Fitted(Record):
     loss: str | None = None
     conformal: Conformal | None = None
     has_units: bool = False
+    untried: tuple[str, ...] = ()
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
         yield self.map.scaling.shift.size == self.inputs.width, "a scaling of its rows"

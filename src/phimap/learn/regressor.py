@@ -319,13 +319,19 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         Returns
         -------
         ndarray, or Dask array if `X` is one, of shape (n_samples, 2), or (n_samples, n_targets, 2) for several targets
-            Lower and upper bounds, in the dtype of the predictions. Infinite if there were too few rows for `coverage`.
+            Lower and upper bounds, in the dtype of the predictions. Infinite if there are too few conformal rows for
+            `coverage`, see the notes.
 
         Raises
         ------
         ValueError
             If `coverage` is not between 0 and 1, or the model has no conformal scores: its file is of an earlier
             version, or there were too few groups.
+
+        Warns
+        -----
+        CoverageWarning
+            If there are too few conformal rows for `coverage`; the message names the largest that has finite bounds.
 
         Notes
         -----
@@ -340,7 +346,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         its standard deviation over the draws of c conformal rows would be ``(p (1 - p) / c)^{1/2}``, 0.9 % for p = 0.9
         and c = 1,024. With the rows in the model, the guarantee holds for fits that one row hardly changes. Below 1,000
         rows, all rows are conformal rows, although they choose kernel, metric and alpha, and s is 1; the share may then
-        fall short by some points. Below 100 rows, a coverage above ``n / (n + 1)`` gives infinite bounds.
+        fall short by some points. With c conformal rows of equal weight, a coverage above ``c / (c + 1)`` gives
+        infinite bounds: above 0.997 for 4,000 rows, of which 400 are conformal, and above 0.999 for 1,024 of them.
 
         With groups, whole groups are conformal, and the error of a row is that of the fit without its group. The share
         then holds on average over new groups, if there are many groups. With ``validation="last"`` the conformal rows
@@ -361,7 +368,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         Lei, G'Sell, Rinaldo, Tibshirani, Wasserman (2018), *Distribution-free predictive inference for regression*,
         Sections 2.2 and 5.2; Barber, Candes, Ramdas, Tibshirani (2021), *Predictive inference with the jackknife+*.
         """
-        return self._apply(Fitted.intervals, X, coverage=check_coverage(coverage))
+        coverage = check_coverage(coverage, self._solved().conformal, "finite bounds")
+        return self._apply(Fitted.intervals, X, coverage=coverage)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R2 of the predictions, averaged over targets, or D2 with a loss of quantiles, counts or positive numbers.

@@ -123,10 +123,16 @@ class FitSettings:
                 check_choice(name, params[name], ("auto", None))
         kernel = KernelSpec.of(params["kernel"], params["length_scale"], params["metric"])
         n_components, limit = params["n_components"], params["time_limit"]
-        if isinstance(n_components, str):
-            check_choice("n_components", n_components, ("auto",))
-        else:
+        if not isinstance(n_components, str):
             n_components = check_integer("n_components", n_components, least=1)
+        elif n_components != "auto":
+            raise ValueError(
+                f"`n_components` must be a whole number or 'auto', got {n_components!r}. Use for example 1024."
+            )
+        if isinstance(limit, str):
+            raise TypeError(
+                f"`time_limit` must be a number of seconds or None, got {limit!r}. Use for example time_limit=60."
+            )
         loss = check_choice("loss", params["loss"], losses)
         solver = check_choice("solver", params["solver"], ("auto", "cholesky", "cg"))
         if (monotonic_cst := params.get("monotonic_cst")) is not None:
@@ -159,6 +165,11 @@ class FitSettings:
             seed_sequence(params["random_state"]) if seed is None else seed,
             int(params["verbose"]),
         )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time limit has passed."""
+        return time.monotonic() >= self.deadline
 
     @property
     def first_loss(self) -> str:

@@ -121,27 +121,26 @@ def certainty(
 def _intervals(model: Any, held_out: Iterable[tuple[np.ndarray, np.ndarray]]) -> HeldOutIntervals | None:
     if model.conformal_ is None:
         return None
+    # With few conformal rows, intervals of large coverage are infinite.
+    coverages = np.array([one for one in _COVERAGES if model.conformal_.reaches(one)])
+    if not coverages.size:
+        return None
     parts, with_deviations = [], model.coef_.size <= _MOST_FEATURES
     for X, y in _first(held_out, _MOST_ROWS):
         with_deviations = with_deviations and _has_deviations(model, X[:1])
-        bounds = np.stack([model.predict_interval(X, one).reshape(-1, 2) for one in _COVERAGES])
+        bounds = np.stack([model.predict_interval(X, one).reshape(-1, 2) for one in coverages])
         predicted, deviations = model.predict(X, return_std=True) if with_deviations else (model.predict(X), y)
         parts.append((y, predicted.reshape(-1), deviations.reshape(-1), bounds))
     if not parts:
         return None
     true, predicted, deviations = (np.concatenate([part[k] for part in parts]) for k in range(3))
     bounds = np.concatenate([part[3] for part in parts], axis=1)
-    # With few rows, intervals of large coverage are infinite.
-    finite = np.flatnonzero(np.isfinite(bounds).all(axis=(1, 2)))
-    if not finite.size:
-        return None
-    coverages = np.array(_COVERAGES)[finite]
-    within = (bounds[finite, :, 0] <= true) & (true <= bounds[finite, :, 1])
+    within = (bounds[:, :, 0] <= true) & (true <= bounds[:, :, 1])
     place = int(np.abs(coverages - _DRAWN).argmin())
     return HeldOutIntervals(
         true,
         predicted,
-        bounds[finite[place]],
+        bounds[place],
         float(coverages[place]),
         coverages,
         within.mean(axis=1),

@@ -49,3 +49,8 @@ def test_a_limit_does_not_go_with_a_checkpoint(rows, tmp_path):
 def test_a_limit_is_positive(limit, rows):
     with pytest.raises(ValueError, match="`time_limit` must be"):
         pm.KernelRegressor(time_limit=limit).fit(*rows)
+
+
+def test_a_limit_is_in_seconds(rows):
+    with pytest.raises(TypeError, match="`time_limit` must be a number of seconds or None, got '5s'"):
+        pm.KernelRegressor(time_limit="5s").fit(*rows)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from phimap._random import RandomState, named_streams
-from phimap._validation import check_choice, check_real
+from phimap._validation import check_real
 from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.ridge.alpha_objectives import AlphaObjective
 from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
@@ -50,7 +50,9 @@ class ChosenAlpha(NamedTuple):
 def check_alpha(alpha: float | str) -> float | str:
     """`alpha` as a positive number, or ``"auto"``."""
     if isinstance(alpha, str):
-        return check_choice("alpha", alpha, ("auto",))
+        if alpha != "auto":
+            raise ValueError(f"`alpha` must be a positive number or 'auto', got {alpha!r}. Use for example 1.0.")
+        return alpha
     return check_real("alpha", alpha, above=0.0)
 
 

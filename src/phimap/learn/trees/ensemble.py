@@ -75,6 +75,11 @@ class BoostedTrees(ValidatedPart, Record):
         """Number t of encoded targets."""
         return self.baseline.size
 
+    @property
+    def predict_alone(self) -> bool:
+        """Whether the outputs of the kernel model have no share in those of the averaged model."""
+        return self.share == 1
+
     def rounds(self, first: int, last: int) -> Self:
         """Return the trees of some rounds, each of which has a tree for every sum; only the first has the baseline."""
         roots = self.roots[first * self.n_outputs : last * self.n_outputs]
@@ -104,8 +109,11 @@ class BoostedTrees(ValidatedPart, Record):
 
 
 def trees_text(trees: BoostedTrees) -> str:
-    """Return the number of trees and their share as text."""
-    return f"{trees.roots.size:,}, with {100 * trees.share:.0f} % of the output"
+    """Return the number of trees and their share as text, and whether the kernel model has none."""
+    if trees.predict_alone:
+        return f"{trees.roots.size:,}, which alone predict: the kernel model is not used"
+    # A share below 1 does not round to 100 %.
+    return f"{trees.roots.size:,}, with {min(100 * trees.share, 99):.0f} % of the output"
 
 
 def rounded_down(thresholds: np.ndarray, dtype: np.dtype) -> np.ndarray:
