@@ -126,6 +126,17 @@ def test_kernels_of_maps_have_parameters_of_a_fit(tmp_path):
     refused(model, tmp_path, "`nu` must be a number, got")
 
 
+def test_sums_need_a_map_with_features(tmp_path):
+    """A mutant predicted, but `return_std` ended in a traceback: the file of its landmarks had no whitening."""
+    X, y = rows()
+    kernel = pm.NystroemFeatures(pm.kernels.Gaussian(), 16, random_state=0)
+    model = taken_apart(pm.KernelRegressor(kernel, alpha=0.1, metric=None, random_state=0).fit(X, y), tmp_path)
+    record = fields(model)["map"]["fields"]["feature_map"]["state"]["record_"]["fields"]
+    assert record["whitening"] is not None
+    record["whitening"] = None
+    refused(model, tmp_path, "features of landmarks need their whitening")
+
+
 @pytest.mark.parametrize("values", [{"power": 1e308, "width": 1e-3}, {"width": 1e-320}], ids=str)
 def test_probabilities_are_finite(values, tmp_path):
     model = taken_apart(classifier(), tmp_path)

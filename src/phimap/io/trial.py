@@ -132,6 +132,9 @@ def _check_state(model: KernelModel) -> None:
         if fitted.solution is None:
             raise DataError("it has neither coefficients nor the sums from which they follow")
         return
+    # Standard deviations and further rows need features. A map in a file may give linear outputs alone.
+    record = fitted.map.record
+    _on_host(fitted.map.feature_map).transform(np.zeros((1, record.n_features)))
     if not state.sums.serves(fitted.map.width):
         raise DataError(f"its sums are not those of {fitted.map.width} features")
     if fitted.targets.encode(state.sample.y).shape[1] != fitted.targets.n_outputs:
