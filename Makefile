@@ -71,12 +71,16 @@ demo: $(CLI_STAMP)
 		--model demo/digits.phimap --report demo/digits.html
 	@echo "Reports: demo/cancer.html and demo/digits.html"
 
+# There is a process of tests for each core, so each takes one thread of BLAS. Waiting threads of OpenMP sleep. Otherwise
+# the processes take the cores from each other, and the tests take twice as long.
+PYTEST_ENVIRONMENT := OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
+
 test: $(TEST_STAMP)
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
+	$(PYTEST_ENVIRONMENT) $(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
 # Every index of a compiled loop is looked at, in code of its own.
 test-bounds: $(TEST_STAMP)
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/bounds $(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/bounds $(PYTEST_ENVIRONMENT) $(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
 # The oldest versions that pyproject.toml allows, and the newest that are published. Only the pinned set is free of warnings.
 test-sets: test-oldest test-newest
@@ -86,7 +90,7 @@ test-oldest test-newest: test-%: $(VENV)/bin/python
 	rm -rf build/$*
 	$(BIN)/uv venv --quiet --python $(BIN)/python build/$*
 	$(BIN)/uv pip install --quiet --python build/$*/bin/python --resolution $(if $(filter oldest,$*),lowest-direct,highest) ".[test]"
-	build/$*/bin/python -m pytest --numprocesses auto --dist worksteal -W default $(ARGS)
+	$(PYTEST_ENVIRONMENT) build/$*/bin/python -m pytest --numprocesses auto --dist worksteal -W default $(ARGS)
 
 lint: $(LINT_STAMP)
 	$(BIN)/ruff format --check .
@@ -113,7 +117,7 @@ release: $(RELEASE_STAMP)
 	tar --extract --file dist/*.tar.gz --directory build/release --strip-components 1
 	$(BIN)/python -m venv build/release/clean
 	build/release/clean/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt "$$(ls dist/*.tar.gz)[test]"
-	cd build/release && clean/bin/python -m pytest tests --numprocesses auto --dist worksteal $(ARGS)
+	cd build/release && $(PYTEST_ENVIRONMENT) clean/bin/python -m pytest tests --numprocesses auto --dist worksteal $(ARGS)
 
 benchmarks-check: $(TEST_STAMP)
 	$(BIN)/python benchmarks/check.py

@@ -12,9 +12,6 @@ import pytest
 
 # Plots are drawn to files; set before anything imports matplotlib, and left to the caller where it is set.
 os.environ.setdefault("MPLBACKEND", "Agg")
-# Threads of OpenMP that wait otherwise spin, and take the cores from the other processes of the tests. Scikit-learn's
-# boosting then takes more than twice the processor time. Set before anything loads OpenMP.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 _SEED = pytest.StashKey[int]()
 _DEFAULT_SEED = 20260101
