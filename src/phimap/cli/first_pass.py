@@ -174,13 +174,14 @@ class _SeenRows:
                 self.extremes.update(y, numbers)
                 self._check_domain(y, numbers)
             held_out = held_out_rows(self._split, y, numbers, self._groups)
+            groups = None if self._groups is None else self._groups.of_rows(numbers)
             self.n_rows += len(X)
             self.n_held_out += int(held_out.sum())
             self._keep((chosen(X, held_out), y[held_out], numbers[held_out]))
             X, y = chosen(X, ~held_out), y[~held_out]
             if len(X):
-                if self._groups is not None:
-                    self.groups_of_training.append(self._groups.of_rows(numbers[~held_out]))
+                if groups is not None:
+                    self.groups_of_training.append(groups[~held_out])
                 self._first, self._numbers = self._first + len(self._numbers), numbers[~held_out]
                 self.whole: bool = self.whole and (y.dtype.kind != "f" or bool((y == np.rint(y)).all()))
                 yield X, y

@@ -128,9 +128,9 @@ def compare(
     if n_all < _LEAST_ROWS:
         raise ValueError(f"`X` must have at least {_LEAST_ROWS} rows to be compared on, got {n_all}. Give more rows.")
     rows = thinned(n_all, most_rows, random_state)
-    groups = check_groups(groups, n_all)
-    X, y, groups = chosen(X, mask_of(rows, n_all)), y[rows], None if groups is None else groups[rows]
     last = check_choice("validation", validation, ("random", "last")) == "last"
+    groups = check_groups(groups, n_all, in_time=last)
+    X, y, groups = chosen(X, mask_of(rows, n_all)), y[rows], None if groups is None else groups[rows]
     task = check_choice("task", task, ("auto", "regression", "classification"))
     task = task_of(y) if task == "auto" else task
     if np.unique(y).size < 2:

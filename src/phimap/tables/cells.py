@@ -246,6 +246,11 @@ class Cells:
         return found
 
 
+def text_column(texts: np.ndarray) -> pa.Array:
+    """Return texts (n,) as an Arrow array."""
+    return pa.array(texts.tolist(), _TEXT)
+
+
 def numbers_in(texts: pa.Array, decimal: str) -> np.ndarray:
     """Convert texts (n,) to float64; texts that are not numbers become NaN.
 
