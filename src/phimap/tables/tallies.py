@@ -27,10 +27,6 @@ TEXT_LENGTH = 2000
 _LARGEST = 1e150
 # Seeds of the random keys that sample rows, and of the keys that divide rows into folds.
 _SAMPLE_SEED, _FOLD_SEED = 1, 2
-# Decimal marks that are tried. The one that parses the most cells is chosen; the first if both parse as many.
-_DECIMALS = (".", ",")
-# Cells may have a currency and a unit if at least this share of the distinct cells of the first batch agree on both.
-_SHARE_WITH_UNIT = 0.9
 #: Formats of times that are tried. The one that parses the most cells is chosen.
 TIME_FORMS = (
     "%Y-%m-%d",
@@ -307,9 +303,7 @@ class ColumnTally:
         form = self.form = cells.form
         text = form in ("text", "levels")
         if self.wanted == "number" or (self.wanted is None and form in ("number", "boolean", "text")):
-            affixes = cells.affixes(_SHARE_WITH_UNIT)
-            readings = [mark + affixes for mark in _DECIMALS] if text else _DECIMALS[:1]
-            self.numbers = {reading: NumberTally(self.name) for reading in readings}
+            self.numbers = {reading: NumberTally(self.name) for reading in cells.readings}
         if self.wanted == "date" or (self.wanted is None and form in ("time", "text")):
             self.seconds = {one: NumberTally(self.name) for one in (TIME_FORMS if text else ("",))}
         if self.wanted in ("number", "date") or (self.wanted is None and not text):
