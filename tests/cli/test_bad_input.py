@@ -77,7 +77,7 @@ def assert_refused(result, *words: str, code: int = 2) -> None:
         (csv("a,b,y\n" + "1,2,3\n1,2,4\n1,2,9.5\n" * 5), (), ("every feature column is constant",)),
         (csv("a,b,y\n" + "1,2,3\n2,5,3\n" * 9), (), ("target is constant (3)",)),
         (csv(GOOD), ("--task", "classification"), ("fractions", "--task regression")),
-        (csv("a,y\n" + "1,p\n2,q\n" * 9), ("--task", "regression"), ("labels", "--task classification")),
+        (csv("a,y\n" + "1,p\n2,q\n" * 9), ("--task", "regression"), ("must hold numbers", "--task classification")),
         (csv("a,y\n" + "".join(f"{i % 9},n{i}\n" for i in range(1500))), (), ("1000 distinct labels",)),
         (npy(np.ones((9, 3), dtype=complex)), ("--target", "2"), ("complex",)),
         (npy(np.array([[1, "a"], [2, "b"]], dtype=object)), ("--target", "1"), ("object",)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import shutil
 import subprocess
 import sys
@@ -107,7 +108,8 @@ def test_a_text_file_is_no_model(phimap, tables):
 
 def test_regression_on_text_says_so(phimap, tables):
     done = phimap("fit", tables / "labels.csv", "--target", "kind", "--task", "regression", "-q")
-    assert "the target holds labels, not numbers. Use --task classification." in done.stderr
+    assert "the target 'kind' must hold numbers for regression, got '" in done.stderr
+    assert "in data row 1. Use --task classification, or --types kind=number if its cells are amounts." in done.stderr
 
 
 def test_one_row_is_refused_for_a_fit_and_predicted(phimap, tables, tmp_path):
@@ -193,3 +195,64 @@ def test_the_package_runs_as_the_command():
     done = subprocess.run([sys.executable, "-m", "phimap", "--help"], capture_output=True, text=True)
     assert done.returncode == 0
     assert "fit" in done.stdout
+
+
+@pytest.mark.parametrize("columns", ["carat", "carat,sold"])
+def test_a_target_with_a_currency_is_read_as_amounts(phimap, prices, tmp_path, columns):
+    frame, model = pd.read_csv(prices), tmp_path / "m.phimap"
+    frame["carat"] = frame["carat"].str[:-3]
+    frame.to_csv(prices, index=False)
+    words = ("--target", "price", "--columns", columns, *SMALL[:-1])
+    done = phimap("fit", prices, *words, "--model", model, "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["task"] == "regression"
+    assert "target 'price' read from text without '$' ('$" in done.stderr
+    # The model scores the same table, and a table of few rows.
+    few = tmp_path / "few.csv"
+    few.write_text("\n".join(prices.read_text().splitlines()[:4]) + "\n")
+    for table in (prices, few):
+        done = phimap("predict", model, table, "--target", "price", "-o", tmp_path / "p.csv")
+        assert done.exit_code == 0, done.stderr
+        assert "RMSE" in done.stdout
+    done = phimap("compare", prices, *words[:4], "--models", "linear", "--splits", "1", "--json", "-q")
+    assert json.loads(done.stdout)["task"] == "regression"
+
+
+@pytest.mark.parametrize("options", [("--task", "regression"), ("--loss", "huber")])
+@pytest.mark.parametrize("is_text", [False, True])
+def test_regression_of_labels_is_refused_with_the_cell(phimap, prices, options, is_text):
+    columns = "carat,sold" if is_text else "carat"
+    frame = pd.read_csv(prices).assign(carat=range(200), kind=np.where(np.arange(200) % 3, "<=50K", ">50K"))
+    frame.to_csv(prices, index=False)
+    done = phimap("fit", prices, "--target", "kind", "--columns", columns, *options, *SMALL)
+    told = "the target 'kind' must hold numbers for regression, got '>50K' in data row 1. Use --task classification"
+    assert done.exit_code == 2
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_comparison_by_regression_of_labels_is_refused_with_the_cell(phimap, prices):
+    pd.read_csv(prices).assign(kind="a", carat=range(200)).to_csv(prices, index=False)
+    words = ("--target", "sold", "--columns", "carat", "--task", "regression", "--models", "linear", "-q")
+    done = phimap("compare", prices, *words)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: `y` must hold numbers, got '")
+
+
+@pytest.mark.parametrize("options", [(), ("--types", "rooms=number")])
+def test_cells_with_any_common_unit_are_numbers(phimap, tmp_path, options):
+    rng = np.random.default_rng(0)
+    rooms = rng.integers(1, 900, 200)
+    texts = [f"{n:,} room{'' if n == 1 else 's'}" for n in rooms]
+    frame = pd.DataFrame({"rooms": texts, "code": [f"A{n}" for n in rooms]})
+    frame.assign(y=rooms / 100).to_csv(tmp_path / "t.csv", index=False)
+    model = tmp_path / "m.phimap"
+    done = fit(phimap, tmp_path / "t.csv", *options, "--model", model)
+    assert done.exit_code == 0, done.stderr
+    kinds = {column.name: column.kind for column in pm.load(model).encoder_.columns_}
+    assert kinds["rooms"] == "number"
+    assert kinds["code"] != "number"
+    (tmp_path / "new.csv").write_text('rooms,code\n"880 rooms",A880\n1 room,A1\n')
+    done = phimap("predict", model, tmp_path / "new.csv")
+    assert done.exit_code == 0, done.stderr
+    np.testing.assert_allclose([float(line) for line in done.stdout.split()[1:]], [8.8, 0.01], atol=0.5)

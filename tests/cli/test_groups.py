@@ -102,3 +102,39 @@ def test_a_comparison_splits_in_the_same_way(phimap, table, option, column):
     if option == "--groups":
         offsets = pm.compare(np.hstack([X, pd.get_dummies(frame["person"])]), frame["y"], **quick)
         assert min(one.error for one in offsets.results) < 0.7 * min(one.error for one in expected.results)
+
+
+@pytest.mark.parametrize("form", ["%d/%m/%Y %H:%M", "%b %d, %Y", "%d.%m.%Y"])
+def test_dates_as_people_write_them_are_moments(table, form):
+    file, frame = table
+    frame.assign(day=pd.to_datetime(frame["day"]).dt.strftime(form)).to_csv(file, index=False)
+    held_out = RowGroups.read(str(file), "t.csv", None, "day", 0.1, 0).held_out
+    assert held_out.sum() == N // 10
+    assert frame["day"][held_out].min() > frame["day"][~held_out].max()
+
+
+def test_dates_of_parquet_are_moments(table, tmp_path):
+    _, frame = table
+    frame["day"] = pd.to_datetime(frame["day"]).dt.tz_localize("Europe/Berlin") + pd.Timedelta("1ms") * frame.index
+    frame.to_parquet(tmp_path / "t.parquet", index=False)
+    held_out = RowGroups.read(str(tmp_path / "t.parquet"), "t", None, "day", 0.1, 0).held_out
+    assert frame["day"][held_out].min() > frame["day"][~held_out].max()
+
+
+@pytest.mark.parametrize("command", ["fit", "compare"])
+def test_moments_that_cannot_be_told_are_refused(phimap, table, command):
+    file, frame = table
+    words = (command, file, "--target", "y", "--time", "day", "--columns", "a,b,c")
+    days = pd.to_datetime(frame["day"])
+    frame.assign(day=[f"{day.day % 12 + 1:02}/{day.month:02}/{day.year}" for day in days]).to_csv(file, index=False)
+    assert_refused(phimap(*words), "column 'day'", "the day from the month", "data row 1")
+    frame.assign(day=frame["day"].where(frame.index != 4, "soon")).to_csv(file, index=False)
+    assert_refused(phimap(*words), "column 'day'", "dates in one form", "31/12/2020", "'soon' in data row 5")
+
+
+@pytest.mark.parametrize("is_number", [False, True])
+def test_a_missing_moment_is_refused(phimap, table, is_number):
+    file, frame = table
+    times = np.arange(N).astype(float) if is_number else frame["day"]
+    frame.assign(day=pd.Series(times).where(frame.index != 7)).to_csv(file, index=False)
+    assert_refused(phimap("fit", file, "--target", "y", "--time", "day", "--drop", "person", *SMALL), "day", "row 8")

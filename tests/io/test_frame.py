@@ -206,10 +206,68 @@ def test_marks_of_missing_values_are_no_labels(tmp_path, opened):
     assert table.skipped.notes == ["5 rows left out for a missing target 'y': data rows 2, 3, 4, 5, 6"]
 
 
-def test_numbers_with_marks_between_thousands_are_no_labels(tmp_path):
-    path = write(tmp_path, 'a,y\n1,"1,234"\n2,"2,345"\n')
-    with pytest.raises(DataError, match="target column 'y' holds numbers that are written as text"):
-        list(open_frame(path, "y"))
+@pytest.mark.parametrize("opened", [open_table, open_frame])
+def test_numbers_with_marks_between_thousands_are_no_labels(tmp_path, opened):
+    path = write(tmp_path, 'a,y\n1,"1,234"\n2,"2,345"\n3,"much"\n')
+    with pytest.raises(DataError, match=r"'y' holds numbers that are .* as text.* \(y=number\), or .* \(y=category\)"):
+        list(opened(write(tmp_path, 'a,y\n1,"1,234"\n2,"2,345"\n'), "y"))
+    write(tmp_path, 'a,y\n1,"1,234"\n2,"2,345"\n3,"much"\n')
+    table = opened(path, "y", types={"y": "number"}, bad_rows="skip")
+    assert np.concatenate([y for _, y in table]).tolist() == [1234, 2345]
+    assert "target 'y' read from text ('1,234' as 1234)" in table.notes
+    assert "what is no number in the target 'y', such as 'much', counts as missing" in table.notes
+    assert table.skipped.notes == ["1 row left out for a missing target 'y': data row 3"]
+
+
+AMOUNTS = np.arange(30) * 1250 + 1000
+
+
+def amounts_file(tmp_path, suffix, form, n=30):
+    frame = pd.DataFrame({"a": np.arange(n) % 7, "y": [form.format(value) for value in AMOUNTS[:n]]})
+    path = tmp_path / f"t{suffix}"
+    write_as = {".csv": frame.to_csv, ".parquet": frame.to_parquet}
+    if suffix == ".jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        write_as[suffix](path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("opened", [open_table, open_frame])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+@pytest.mark.parametrize(
+    ("form", "told"), [("${:,}", "without '$' ('$1,000' as 1000)"), ("{:,} EUR", "without 'EUR' ('1,000 EUR' as 1000)")]
+)
+def test_targets_with_a_currency_are_amounts(tmp_path, opened, suffix, form, told):
+    table = opened(amounts_file(tmp_path, suffix, form), "y")
+    for _ in range(2):
+        np.testing.assert_array_equal(np.concatenate([y for _, y in table.batches(8)]), AMOUNTS)
+    assert f"target 'y' read from text {told}" in table.notes
+
+
+def test_a_few_targets_with_a_unit_are_labels_unless_amounts_are_asked_for(tmp_path):
+    path = amounts_file(tmp_path, ".csv", "{} months", 20)
+    assert next(iter(open_frame(path, "y")))[1][0] == "1000 months"
+    for table in (open_frame(path, "y", types={"y": "number"}), open_frame(path, "y")):
+        table.expect_amounts()
+        np.testing.assert_array_equal(next(iter(table))[1], AMOUNTS[:20])
+    labels = open_frame(amounts_file(tmp_path, ".csv", "{} EUR"), "y", types={"y": "category"})
+    assert next(iter(labels))[1][0] == "1000 EUR"
+
+
+@pytest.mark.parametrize("opened", [open_table, open_frame])
+def test_other_cells_among_amounts_are_refused_or_missing(tmp_path, opened):
+    path = amounts_file(tmp_path, ".csv", "${}")
+    path.write_text(path.read_text() + "3,free\n")
+    with pytest.raises(DataError, match=r"'y' holds numbers but for 'free' in data row 31.*types=... \(y=number\)"):
+        list(opened(path, "y", bad_rows="skip"))
+    table = opened(path, "y", types={"y": "number"}, bad_rows="skip")
+    assert sum(len(y) for _, y in table) == 30
+
+
+def test_a_decimal_comma_of_the_file_is_one_of_the_target(tmp_path):
+    path = write(tmp_path, "a;y\n0,5;1.250 EUR\n1,5;2.500 EUR\n")
+    assert next(iter(open_frame(path, "y", types={"y": "number"})))[1].tolist() == [1250, 2500]
 
 
 def test_arrays_with_missing_values(tmp_path):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import phimap as pm
-from phimap.tables.cells import Cells, numbers_in, seconds_in
+from phimap.tables.cells import Cells, affixes_of, numbers_in, readings_of, seconds_in
 from phimap.tables.frames import cells_of, is_frame, is_numbers
 
 KINDS = {
@@ -157,11 +157,17 @@ def test_times_are_read_from_text(text, form, seconds):
         (["12 %", "5%"], "\t%", [12, 5]),
         (["90 km/h", "110 km/h"], "\tkm/h", [90, 110]),
         (["-4 °C", "21 °C"], "\t°C", [-4, 21]),
+        (["880 rooms", "1 room", "1,200 rooms"], "\trooms", [880, 1, 1200]),
+        (["40 m2", "52.5m2"], "\tm2", [40, 52.5]),
+        (["12 years", "3 years"], "\tyears", [12, 3]),
+        (["45 sq ft", "33 sq ft"], "\tsq ft", [45, 33]),
+        (["7.5 l/100km", "8 l/100km"], "\tl/100km", [7.5, 8]),
+        (["3 Zimmer", "4 Räume", *(f"{k} Zimmer" for k in range(20))], "\tZimmer", [3, np.nan, *range(20)]),
     ],
 )
 def test_currencies_and_units_are_read_as_numbers(texts, affixes, numbers):
     cells = Cells("a", pa.array(texts))
-    assert cells.affixes(0.9) == affixes
+    assert affixes_of(texts) == affixes
     np.testing.assert_allclose(cells.numbers("." + affixes), numbers)
     # Cells without the unit are numbers too; other texts are not.
     np.testing.assert_allclose(Cells("a", pa.array(["7", "seven"])).numbers("." + affixes), [7, np.nan])
@@ -176,15 +182,23 @@ def test_currencies_and_units_are_read_as_numbers(texts, affixes, numbers):
         ["12", "13"],
         ["red", "blue"],
         ["1 of 3 rooms", "2 of 5 rooms"],
+        ["A12", "A13"],
+        ["12-34", "13-34"],
+        ["10-19 years", "20-29 years"],
+        ["12 Elm Street", "7 High Street"],
+        ["5 January 2020", "7 January 2020"],
+        ["12:30", "13:30"],
     ],
 )
 def test_names_of_levels_and_mixed_units_are_no_numbers(texts):
-    assert Cells("a", pa.array(texts)).affixes(0.9) == ""
+    assert affixes_of(texts) == ""
 
 
 def test_a_comma_may_be_the_decimal_mark_of_a_price():
     cells = Cells("a", pa.array(["1.234,50 €", "2,00 €"]))
-    np.testing.assert_allclose(cells.numbers("," + cells.affixes(0.9)), [1234.5, 2])
+    assert cells.readings == [".\t€", ",\t€"]
+    np.testing.assert_allclose(cells.numbers(",\t€"), [1234.5, 2])
+    assert readings_of(["1.234"], ",") == [",", "."]
 
 
 @pytest.mark.parametrize(

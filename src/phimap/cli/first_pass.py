@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from phimap._files import one_line
 from phimap._progress import Watched
 from phimap.cli.groups import RowGroups
 from phimap.cli.options import FitOptions
@@ -93,6 +94,7 @@ def first_pass(
     table: Rows,
     *,
     options: FitOptions,
+    task: str,
     learner: Any,
     most_rows: int,
     most_kept: int,
@@ -105,6 +107,8 @@ def first_pass(
     ----------
     table : Rows
     options : FitOptions
+    task : {"auto", "regression", "classification"}
+        The task that the user asks for, by itself or by a loss.
     learner : KernelRegressor
         The learner that makes the summary.
     most_rows : int
@@ -117,11 +121,11 @@ def first_pass(
         Groups of the rows, which decide which rows are held out.
     """
     batches = read_ahead(table.numbered_batches(rows_read(table, most_rows, options.memory)))
-    seen = _SeenRows(table, options, Watched(batches, advance), most_kept, groups)
+    seen = _SeenRows(table, options, task, Watched(batches, advance), most_kept, groups)
     summary, encoder = learner.new_summary(), None
     if isinstance(table, Frame):
         types = {name: kind for name, kind in (options.types or {}).items() if name in table.feature_names}
-        target_type = {"regression": "continuous", "classification": "classes"}.get(options.task, "auto")
+        target_type = {"regression": "continuous", "classification": "classes"}.get(task, "auto")
         encoder = TableEncoder(types, target_type=target_type)
         with in_terms_of(options.data, seen.data_row):
             encoder.fit_batches(seen.training_rows()).forget_rows()
@@ -151,11 +155,12 @@ class _SeenRows:
         self,
         table: Rows,
         options: FitOptions,
+        task: str,
         batches: Iterable[Block],
         most_kept: int,
         groups: RowGroups | None,
     ) -> None:
-        self._table, self._options, self._batches, self._groups = table, options, batches, groups
+        self._table, self._options, self._task, self._batches, self._groups = table, options, task, batches, groups
         self.groups_of_training: list[np.ndarray] = []
         self.n_rows = self.n_held_out = 0
         self.whole = True
@@ -170,20 +175,32 @@ class _SeenRows:
         for X, y, numbers in self._batches:
             y = np.asarray(y)
             check_single(self._options.data, self._table, y)
+            self._check_labels(y, numbers)
             if y.dtype.kind in "fiu":
                 self.extremes.update(y, numbers)
                 self._check_domain(y, numbers)
             held_out = held_out_rows(self._split, y, numbers, self._groups)
+            groups = None if self._groups is None else self._groups.of_rows(numbers)
             self.n_rows += len(X)
             self.n_held_out += int(held_out.sum())
             self._keep((chosen(X, held_out), y[held_out], numbers[held_out]))
             X, y = chosen(X, ~held_out), y[~held_out]
             if len(X):
-                if self._groups is not None:
-                    self.groups_of_training.append(self._groups.of_rows(numbers[~held_out]))
+                if groups is not None:
+                    self.groups_of_training.append(groups[~held_out])
                 self._first, self._numbers = self._first + len(self._numbers), numbers[~held_out]
                 self.whole: bool = self.whole and (y.dtype.kind != "f" or bool((y == np.rint(y)).all()))
                 yield X, y
+
+    def _check_labels(self, y: np.ndarray, numbers: np.ndarray) -> None:
+        """Raise if regression is asked for, and a target is text."""
+        if self._task == "regression" and y.dtype.kind not in "biuf" and len(y):
+            name = str(self._table.target_name)
+            raise DataError(
+                f"{self._options.data}: the target {name!r} must hold numbers for regression, got {one_line(y[0])!r} "
+                f"in data row {self._table.row_name(int(numbers[0]))}. Use --task classification, or --types "
+                f"{name}=number if its cells are amounts."
+            )
 
     def _check_domain(self, y: np.ndarray, numbers: np.ndarray) -> None:
         """Raise if a target is outside of the domain of the loss."""

@@ -89,8 +89,10 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     # Workers may run in other folders.
     path = os.path.abspath(path) if options.scheduler is not None else path
     selected = partial(open_selected, path, **{name: getattr(options, name) for name in _SELECTED})
+    of_loss = _task_of_loss(options.loss)
+    asked = of_loss or "auto" if options.task == "auto" else options.task
     # A learner that summarises rows before the task is known.
-    probe = _learner(options, _task_of_loss(options.loss) or "regression", options.standardize)
+    probe = _learner(options, of_loss or "regression", options.standardize)
 
     # Open the table, and make the first pass. The rows are numbers, or columns for an encoder.
     groups = RowGroups.read(path, options.data, options.groups, options.time, options.holdout, options.seed)
@@ -100,6 +102,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
         facts_of = partial(
             first_pass,
             options=options,
+            task=asked,
             learner=probe,
             most_rows=most_rows,
             most_kept=room,
@@ -126,8 +129,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
             overview = overview.with_summary(probe.new_summary(), Watched(training, advance))
     if checkpoint is not None:
         checkpoint.agree("data", data_facts(table, overview))
-    of_loss = _task_of_loss(options.loss) if options.task == "auto" else None
-    task, why = choose_task(of_loss or options.task, options.data, overview)
+    task, why = choose_task(asked, options.data, overview)
     standardize = "global" if table.is_image and options.standardize == "auto" else options.standardize
     learner = _learner(options, task, standardize)
     if overview.encoder is None and standardize in ("auto", "columns"):

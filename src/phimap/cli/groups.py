@@ -8,6 +8,7 @@ import numpy as np
 
 from phimap.io import BadRows, DataError, open_frame
 from phimap.learn.rows.units import units_of
+from phimap.tables.moments import moments_of
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class RowGroups:
     Attributes
     ----------
     values : ndarray of shape (n_rows,)
-        Cells of the column: numbers if all cells are numbers, else texts; a missing cell is "".
+        Cells of the column: numbers if all cells are numbers or moments, else texts; a missing cell is NaN or "".
     where : str
         The file and the column, for messages.
     in_time : bool
@@ -42,8 +43,10 @@ class RowGroups:
         name = groups if time is None else time
         if name is None:
             return None
-        values = _numbers_or_texts(_cells(path, name))
-        where = f"{data}: column {name!r}"
+        cells, where = _cells(path, name), f"{data}: column {name!r}"
+        values = (
+            _numbers_or_texts(cells) if time is None else moments_of(cells, where, lambda row: f"data row {row + 1}")
+        )
         n_held_out, held_out = round(holdout * len(values)), np.zeros(len(values), bool)
         if n_held_out:
             units = units_of(values, len(values), seed, last=time is not None)

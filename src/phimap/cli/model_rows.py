@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from phimap.cli.describe import inputs_text
+from phimap.cli.describe import inputs_text, task_of
 from phimap.cli.rows import in_terms_of, rows_read
 from phimap.io import BadRows, DataError, Rows, open_frame, open_table
 from phimap.io.batching import Block
@@ -72,6 +72,8 @@ class ModelRows:
             types = dict.fromkeys(options.get("columns", ()), "number")
             dtype = getattr(model, "input_dtype_", "float32")
             self.table = open_table(path, target, types=types, dtype=dtype, **options)
+        if task_of(model) == "regression":
+            self.table.expect_amounts()
         self._check_shape(None if is_array and self._encoder is not None else names)
 
     def batches(self, rows: int) -> Iterator[Block]:

@@ -38,7 +38,7 @@ Groups = Annotated[
 ]
 Time = Annotated[
     str | None,
-    Option("Column of moments, as numbers or as dates with the year first: the last are held out. No feature."),
+    Option("Column of moments, as numbers or as dates in one form: the last are held out. No feature."),
 ]
 Strict = Annotated[bool, Option("Refuse a table with rows that cannot be used, in place of leaving them out.")]
 Memory = Annotated[

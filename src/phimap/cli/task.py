@@ -26,15 +26,13 @@ def choose_task(asked: str, where: str, overview: Overview) -> tuple[str, str]:
     labels = overview.labels
     if labels is not None and len(labels) == 1:
         raise DataError(f"{where}: the target is constant ({labels[0]}) in the training rows. Choose another --target.")
-    if asked == "regression" and text:
-        raise DataError(f"{where}: the target holds labels, not numbers. Use --task classification.")
     if asked == "classification" and not overview.whole:
         raise DataError(f"{where}: the target holds fractions, which are no classes. Use --task regression.")
     few = overview.whole and labels is not None and (text or len(labels) <= _most_codes(overview))
     if text and labels is None:
         raise DataError(
             f"{where}: the target has more than {_MOST_LABELS} distinct labels, which look like names of rows. "
-            "Choose another --target, or group them."
+            "Choose another --target, group them, or read them as amounts with --types COL=number."
         )
     if asked == "classification" and labels is None:
         raise DataError(

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from phimap._validation import check_finite, check_integer
+from phimap.learn.targets.base import refuse_labels
 from phimap.tables.frames import is_frame, is_numbers
 from phimap.tables.targets import MOST_CODES
 
@@ -56,6 +57,15 @@ def as_targets(y: Any, n_rows: int) -> np.ndarray:
     if y.dtype.kind == "f":
         check_finite(y, "y")
     return y
+
+
+def as_numbers(y: np.ndarray) -> np.ndarray:
+    """Return targets (n,) as float64; raise if one is a label."""
+    try:
+        return y.astype(np.float64)
+    except ValueError as error:
+        refuse_labels(y, error)
+        raise
 
 
 def task_of(y: np.ndarray) -> str:

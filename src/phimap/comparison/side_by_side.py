@@ -15,7 +15,7 @@ from phimap.comparison.measure import attempt, one_thread_seconds, refusal
 from phimap.comparison.methods import METHODS, Method, encoding
 from phimap.comparison.noise import differences
 from phimap.comparison.result import Comparison, ModelResult
-from phimap.comparison.rows import as_rows, as_targets, mask_of, task_of, thinned
+from phimap.comparison.rows import as_numbers, as_rows, as_targets, mask_of, task_of, thinned
 from phimap.comparison.size import model_bytes
 from phimap.io.batching import chosen
 from phimap.learn.rows.units import check_groups
@@ -128,14 +128,14 @@ def compare(
     if n_all < _LEAST_ROWS:
         raise ValueError(f"`X` must have at least {_LEAST_ROWS} rows to be compared on, got {n_all}. Give more rows.")
     rows = thinned(n_all, most_rows, random_state)
-    groups = check_groups(groups, n_all)
-    X, y, groups = chosen(X, mask_of(rows, n_all)), y[rows], None if groups is None else groups[rows]
     last = check_choice("validation", validation, ("random", "last")) == "last"
+    groups = check_groups(groups, n_all, in_time=last)
+    X, y, groups = chosen(X, mask_of(rows, n_all)), y[rows], None if groups is None else groups[rows]
     task = check_choice("task", task, ("auto", "regression", "classification"))
     task = task_of(y) if task == "auto" else task
     if np.unique(y).size < 2:
         raise ValueError(f"`y` must not be constant, got {y[0]} in all rows. Choose another target.")
-    targets = y.astype(np.float64) if task == "regression" else np.unique(y, return_inverse=True)[1]
+    targets = as_numbers(y) if task == "regression" else np.unique(y, return_inverse=True)[1]
     folds = _folds(task, targets, groups, splits, random_state, last=last)
     # A mask selects rows in their original order. The indices of the folds are sorted, so the targets match.
     parts = [[(chosen(X, mask_of(places, len(y))), targets[places]) for places in fold] for fold in folds]

@@ -56,6 +56,11 @@ class ColumnFile(ABC):
         """Whether types are inferred from the cells because the file stores no types."""
         return False
 
+    @property
+    def decimal(self) -> str:
+        """The decimal mark of numbers that are text."""
+        return "."
+
     def row_name(self, number: int) -> str:
         """The name of row `number`, counted from 1, in messages."""
         return str(number)

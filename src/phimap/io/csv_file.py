@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 from pyarrow import csv as arrow_csv
 
 from phimap._files import DataError, NoRowsError, OverBudgetError, one_line
@@ -23,6 +25,9 @@ from phimap.io.dialect import Dialect, recognise
 from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, TableSource
 
+# The type is Any because the functions are created at import, so type checkers cannot see them.
+pc: Any = pyarrow.compute
+_MISSING = pa.array(MISSING_AMONG_NUMBERS)
 # Arrow needs whole rows within a block. A block is therefore at least 16 times as long as the longest of the first
 # rows, and at least as long as Arrow's default of 1 MB.
 _BLOCK_BYTES = 2**20
@@ -280,7 +285,9 @@ class TextColumns(ColumnFile):
         self._skips = source.bad_rows.ragged == "skip"
         self._file = CsvFile(source)
         self._types: dict[str, pa.DataType] = {}
-        # For each column that the user declares numeric, the first cell that is not a number, if there is one.
+        # How columns are read that the user declares numeric and that are parsed as text, and their first cells that
+        # are not numbers.
+        self._readings: dict[str, str | None] = {}
         self._unread: dict[str, str] = {}
         super().__init__(source.where, self._top(), None)
 
@@ -289,21 +296,31 @@ class TextColumns(ColumnFile):
         return True
 
     @property
+    def decimal(self) -> str:
+        return self._file.dialect.decimal
+
+    @property
     def notes(self) -> list[str]:
+        affixes = {name: (reading or "")[1:].split("\t") for name, reading in self._readings.items()}
+        read = [
+            f"{name!r} read from text{''.join(f' without {affix!r}' for affix in found if affix)}"
+            for name, found in affixes.items()
+            if any(found)
+        ]
         unread = [
             f"what is no number in column {name!r}, such as {one_line(value)!r}, counts as missing"
             for name, value in self._unread.items()
         ]
-        return self._file.dialect.notes + unread
+        return [*self._file.dialect.notes, *read, *unread]
 
     def settle(self, columns: Sequence[str], target: str | None) -> pa.Schema:
         """Read the file to determine types of `columns` that fit every row, and return these types.
 
         Columns that the user declares as categories or texts are read as written. A numeric column becomes text if a
         later row has text in it; `TableEncoder` then parses it. The `target` keeps the type inferred from the first
-        block, so that a wrong cell is reported.
+        block, so that a wrong cell is reported; a `TextTarget` parses text.
         """
-        self._types = {name: self._first_guess(name) for name in columns}
+        self._types = {name: self._first_guess(name, is_target=name == target) for name in columns}
         while True:
             try:
                 for _ in self._file.blocks(columns, self._types, Skipped() if self._skips else None):
@@ -314,7 +331,8 @@ class TextColumns(ColumnFile):
                     self._types[error.column] = self._wider(error, target)
             except CharacterError:
                 self._file = CsvFile(self._source, encoding=_ANY_BYTE)
-        return pa.schema([(name, pa.float64() if name in self._unread else kind) for name, kind in self._types.items()])
+        types = {name: pa.float64() if name in self._readings else kind for name, kind in self._types.items()}
+        return pa.schema(types.items())
 
     def read_as(self, types: Mapping[str, pa.DataType]) -> None:
         self._types |= types
@@ -343,7 +361,7 @@ class TextColumns(ColumnFile):
                     self._file = CsvFile(self._source, encoding=_ANY_BYTE)
 
     def _count_as_missing(self, error: CellError) -> bool:
-        """Return whether a non-numeric cell counts as missing because the user declares its column numeric.
+        """Return whether a non-numeric cell may count as missing because the user declares its column numeric.
 
         From then on the column is parsed as text. If bad rows are not skipped, the error is raised.
         """
@@ -351,22 +369,32 @@ class TextColumns(ColumnFile):
             return False
         if not self._skips:
             raise error
-        self._unread[error.column] = error.value
+        self._readings[error.column] = None
         self._types[error.column] = pa.string()
         return True
 
     def _with_numbers(self, block: pa.RecordBatch) -> pa.RecordBatch:
         """Convert the columns that were parsed as text to numbers; a cell that is not a number is missing."""
-        if not self._unread:
+        if not self._readings:
             return block
-        # This is imported here because `phimap.tables` loads scikit-learn, which most readers do not need.
-        from phimap.tables.cells import numbers_in
-
-        decimal = self._file.dialect.decimal
         cells = {name: block.column(name) for name in block.schema.names}
-        for name in self._unread.keys() & cells.keys():
-            cells[name] = pa.array(numbers_in(cells[name], decimal), from_pandas=True)
+        for name in self._readings.keys() & cells.keys():
+            cells[name] = pa.array(self._numbers(name, cells[name]), from_pandas=True)
         return pa.RecordBatch.from_pydict(cells)
+
+    def _numbers(self, name: str, column: pa.Array) -> np.ndarray:
+        """Return the texts (r,) of a column as numbers (r,). The first block decides on a currency and a unit."""
+        # This is imported here because `phimap.tables` loads scikit-learn, which most readers do not need.
+        from phimap.tables.cells import numbers_in, readings_of
+
+        texts = pc.utf8_trim_whitespace(column)
+        distinct = pc.unique(texts.filter(pc.invert(pc.is_in(texts, value_set=_MISSING)))).drop_null()
+        if self._readings[name] is None and len(distinct):
+            self._readings[name] = readings_of(distinct.to_pylist(), self.decimal)[0]
+        reading = self._readings[name] or self.decimal
+        if name not in self._unread and (unread := np.isnan(numbers_in(distinct, reading))).any():
+            self._unread[name] = distinct[int(unread.argmax())].as_py()
+        return numbers_in(texts, reading)
 
     def _top(self) -> pa.Schema:
         """Return the types inferred from the first block."""
@@ -378,12 +406,12 @@ class TextColumns(ColumnFile):
             return self._top()
         return top.schema
 
-    def _first_guess(self, name: str) -> pa.DataType:
+    def _first_guess(self, name: str, *, is_target: bool) -> pa.DataType:
         """The type in which a column is read at first."""
         kind, inferred = self._source.types.get(name), self.schema.field(name).type
         if kind in LABELS:
             return pa.string()
-        return pa.float64() if kind == "number" and not is_numeric(inferred) else inferred
+        return pa.float64() if kind == "number" and not (is_target or is_numeric(inferred)) else inferred
 
     def _wider(self, error: CellError, target: str | None) -> pa.DataType:
         """Return a wider type for a column that has a cell of another type; text in a numeric `target` is an error."""

@@ -17,7 +17,7 @@ from phimap.io.npy import ArrayTable
 from phimap.io.rows import Rows, Table
 from phimap.io.skipped import BadRows, Skipped
 from phimap.io.source import KINDS, LABELS, TableSource
-from phimap.io.target import refuse_value
+from phimap.io.target import TextTarget, refuse_value
 
 # Average bytes of memory of a cell in typical tables.
 _CELL_BYTES = 32
@@ -76,10 +76,10 @@ class ColumnFrame(Frame):
             _check_feature(where, field)
         if self._target is not None:
             self._target_kind = _checked_target(where, settled.field(self._target))
+            self._text_target = _text_target(source, file, self._target, settled.field(self._target).type)
         super().__init__(source, schema, self._target, file.n_rows)
 
-    @property
-    def notes(self) -> tuple[str, ...]:
+    def _format_notes(self) -> tuple[str, ...]:
         names = self._file.schema.names
         nameless = [f"column {names.index('') + 1} has no name and is left out"] if "" in names else []
         return (*self._file.notes, *(nameless if self.source.columns is None else []))
@@ -145,9 +145,9 @@ class ColumnTable(Table):
         super().__init__(source, selection.features, selection.target_name, n_rows=file.n_rows)
         if len(stored) == 1 and not several:
             self._target_kind = target_kind(stored[0])
+            self._text_target = _text_target(source, file, selection.targets[0], stored[0])
 
-    @property
-    def notes(self) -> tuple[str, ...]:
+    def _format_notes(self) -> tuple[str, ...]:
         return tuple(self.file.notes)
 
     def row_name(self, number: int) -> str:
@@ -183,6 +183,14 @@ def _target_type(file: ColumnFile, name: str, are_labels: bool, *, several: bool
     if are_labels or is_text(plain):
         return pa.string()
     return plain if pa.types.is_boolean(plain) else pa.float64()
+
+
+def _text_target(source: TableSource, file: ColumnFile, name: str, kind: pa.DataType) -> TextTarget | None:
+    """Return how a target of this type is read if it is text; None for other types and for texts that are labels."""
+    wanted = source.types.get(name)
+    if wanted in LABELS or not is_text(value_type(kind) if wanted == "number" else kind):
+        return None
+    return TextTarget(name, wanted=wanted == "number", decimal=file.decimal)
 
 
 def _refuse(file: ColumnFile, name: str) -> NoReturn:

@@ -74,6 +74,10 @@ class Parts(ColumnFile):
     def types_by_look(self) -> bool:
         return self._parts[0].types_by_look
 
+    @property
+    def decimal(self) -> str:
+        return self._parts[0].decimal
+
     def settle(self, columns: Sequence[str], target: str | None) -> pa.Schema:
         inner = [name for name in columns if name not in self._partition]
         schemas = [part.settle(inner, target) for part in self._parts]

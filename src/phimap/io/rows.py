@@ -14,7 +14,7 @@ from phimap.io.columns import SchemaError
 from phimap.io.prefetch import read_ahead
 from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, TableSource, positive_integer
-from phimap.io.target import TargetCheck, refuse_value
+from phimap.io.target import TargetCheck, TextTarget, refuse_value
 
 # Bytes of a default batch. They are enough to make the fixed cost of a batch negligible, and few compared with the
 # memory of any machine. They do not depend on the machine, so a file gives the same batches on every machine.
@@ -54,6 +54,8 @@ class Rows(ABC):
     #: Kind of the stored targets: ``"i"`` for whole numbers, ``"b"`` for Booleans. Missing targets turn a block into
     #: floats. Batches without missing targets are converted back to the stored kind.
     _target_kind = ""
+    #: How a target of text is read; None if there is no such target, or if its texts are labels.
+    _text_target: TextTarget | None = None
 
     def __init__(
         self,
@@ -79,8 +81,16 @@ class Rows(ABC):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The detected format of the file, such as its separator, in words."""
+        """The detected format of the file, such as its separator, in words, and how a target of text is read."""
+        return (*self._format_notes(), *(() if self._text_target is None else self._text_target.notes))
+
+    def _format_notes(self) -> tuple[str, ...]:
         return ()
+
+    def expect_amounts(self) -> None:
+        """Read a target of text as amounts, however few there are, unless its cells are labels."""
+        if self._text_target is not None:
+            self._text_target.expected = True
 
     @property
     def where(self) -> str:
@@ -158,10 +168,13 @@ class Rows(ABC):
     def _checked_blocks(self, rows: int, skipped: Skipped) -> Iterator[Block]:
         labels = self.source.types.get(str(self.target_name)) in LABELS
         policy = self.source.bad_rows.target
-        targets = TargetCheck(self._where, self.target_name, policy, labels=labels, row_name=self.row_name)
+        targets = TargetCheck(
+            self._where, self.target_name, policy, labels=labels, text=self._text_target, row_name=self.row_name
+        )
         for X, y in self._blocks(rows, skipped):
-            y, numbers = targets.read(y), skipped.place(len(X))
-            X, y, numbers = _kept(X, y, numbers, targets.kept(y, numbers, skipped))
+            numbers = skipped.place(len(X))
+            y, present = targets.read(y, numbers, skipped)
+            X, y, numbers = _kept(X, y, numbers, present)
             X, usable = self._finish_block(X, numbers)
             if usable is not None:
                 skipped.drop(numbers[~usable], self._unusable)

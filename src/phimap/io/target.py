@@ -20,6 +20,69 @@ _SHOWN = 3
 NUMBER = re.compile(r"\s*[-+]?(?:\d+(?:[.,' \u00a0\u202f]\d+)*[.,]?|[.,]\d+)(?:[eE][-+]?\d+)?\s*")
 
 
+class TextTarget:
+    """A target of text, which may hold amounts, such as ``$136,900``. Its first block decides, for all passes.
+
+    Parameters
+    ----------
+    name : str
+    wanted : bool
+        Whether the user says that the target is a number. Cells that are not numbers are then missing.
+    decimal : str
+        The decimal mark of the file.
+
+    Attributes
+    ----------
+    wanted : bool
+    expected : bool
+        Whether a model predicts numbers, so that few amounts and bare numbers are no labels.
+    notes : tuple of str
+        How amounts were read, and a cell that was not.
+    """
+
+    def __init__(self, name: str, *, wanted: bool, decimal: str) -> None:
+        self.wanted, self.expected = wanted, wanted
+        self.notes: tuple[str, ...] = ()
+        self._name, self._decimal = name, decimal
+        # How amounts are read, as an argument of `numbers_in`; "" for labels, None until a block decides.
+        self._reading: str | None = None
+
+    def amounts(self, texts: np.ndarray) -> np.ndarray | None:
+        """Return texts (r,) as numbers (r,), with NaN for those that are not; None if they are labels."""
+        if self._reading is None and (texts != "").any():
+            self._reading = self._chosen(texts[texts != ""])
+        if not self._reading:
+            return None
+        found = _numbers(texts, self._reading)
+        unread = np.isnan(found) & (texts != "")
+        if self.wanted and unread.any() and len(self.notes) == 1:
+            other = one_line(texts[int(unread.argmax())])
+            self.notes += (f"what is no number in the target {self._name!r}, such as {other!r}, counts as missing",)
+        return found
+
+    def _chosen(self, texts: np.ndarray) -> str:
+        # This is imported here because `phimap.tables` loads scikit-learn, which most readers do not need.
+        from phimap.tables.cells import readings_of
+        from phimap.tables.targets import MOST_CODES
+
+        distinct = list(dict.fromkeys(texts.tolist()))
+        readings = readings_of(distinct, self._decimal)
+        # A few amounts may be labels, such as 12 months and 24 months. The decimal mark of bare numbers is not sure.
+        if not self.expected and (len(distinct) <= MOST_CODES or len(readings[0]) == 1):
+            return ""
+        found = {reading: _numbers(texts, reading) for reading in readings}
+        reading = max(readings, key=lambda one: np.isfinite(found[one]).sum())
+        is_read = np.isfinite(found[reading])
+        if not self.wanted and is_read.mean() < _MOSTLY_NUMBERS:
+            return ""
+        without = "".join(f" without {affix!r}" for affix in reading[1:].split("\t") if affix)
+        if is_read.any():
+            first = int(is_read.argmax())
+            example = f"{one_line(texts[first])!r} as {found[reading][first]:.15g}"
+            self.notes = (f"target {self._name!r} read from text{without} ({example})",)
+        return reading
+
+
 class TargetCheck:
     """Checks the targets of one pass, block by block.
 
@@ -33,67 +96,96 @@ class TargetCheck:
         The policy for rows without a target.
     labels : bool
         Whether the user declares that the target holds labels; then numbers may be text.
+    text : TextTarget or None
+        How a target of text is read; None if texts are labels.
     row_name : callable
         ``row_name(number)`` is the name of a row in messages.
     """
 
     def __init__(
-        self, where: str, name: Any, policy: str, *, labels: bool = False, row_name: Callable[[int], str] = str
+        self,
+        where: str,
+        name: Any,
+        policy: str,
+        *,
+        labels: bool = False,
+        text: TextTarget | None = None,
+        row_name: Callable[[int], str] = str,
     ) -> None:
         self._where = where
         self._row_name = row_name
         self._name = name
         self._policy = policy
         self._labels = labels
+        self._text = text
         self._n_numbers = self._n_others = 0
+        self._are_amounts = False
         self._shown: list[str] = []
 
-    def read(self, y: np.ndarray | None) -> np.ndarray | None:
-        """Return the targets `y`; if missing targets are allowed, marks such as ``NA`` are replaced by empty text."""
-        if y is None or y.dtype.kind != "U" or self._policy == "error" or self._labels:
-            return y
-        return np.where(np.isin(y, MISSING_MARKS), "", y)
+    def read(
+        self, y: np.ndarray | None, numbers: np.ndarray, skipped: Skipped
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Return the targets `y` of rows `numbers`, and the mask (r,) of the rows that are kept, None if all are kept.
 
-    def kept(self, y: np.ndarray | None, numbers: np.ndarray, skipped: Skipped) -> np.ndarray | None:
-        """Return the mask (r,) of the rows that are kept, which depends on their targets `y`; None if all are kept."""
+        Texts of amounts become numbers. If missing targets are allowed, marks such as ``NA`` become empty text.
+        """
         if y is None or y.dtype.kind not in "fU":
-            return None
-        present = is_present(y)
+            return y, None
         if y.dtype.kind == "U" and not self._labels:
-            self._count(y, numbers)
+            y = self._read_text(y, numbers)
+        present = is_present(y)
         if present.all():
-            return None
+            return y, None
         if self._policy == "error" or (y.dtype.kind == "f" and np.isinf(y).any()):
             self._refuse(y, numbers)
         if self._policy == "keep":
-            return None
+            return y, None
         mask = present if present.ndim == 1 else present.all(axis=1)
         skipped.drop(numbers[~mask], f"a missing target {self._name!r}")
-        return mask
+        return y, mask
 
-    def _count(self, y: np.ndarray, numbers: np.ndarray) -> None:
-        values, first, counts = np.unique(y, return_index=True, return_counts=True)
-        for value, place, count in sorted(zip(values.tolist(), first, counts, strict=True), key=lambda one: one[1]):
-            if NUMBER.fullmatch(value):
-                self._n_numbers += int(count)
-            elif value:
-                self._n_others += int(count)
+    def _read_text(self, y: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """Return targets (r,) of text as amounts, or as labels; count the numbers and the others among them."""
+        texts = y if self._policy == "error" else np.where(np.isin(y, MISSING_MARKS), "", y)
+        amounts = None if self._text is None else self._text.amounts(texts)
+        self._are_amounts = amounts is not None
+        if self._text is None or not (self._are_amounts and self._text.wanted):
+            self._count(texts, numbers)
+        return texts if amounts is None else amounts
+
+    def _count(self, texts: np.ndarray, numbers: np.ndarray) -> None:
+        values, first, counts = np.unique(texts, return_index=True, return_counts=True)
+        amounts = None if self._text is None else self._text.amounts(values)
+        if amounts is None:
+            are_numbers = [bool(NUMBER.fullmatch(value)) for value in values.tolist()]
+        else:
+            are_numbers = np.isfinite(amounts).tolist()
+        for place in np.argsort(first):
+            if are_numbers[place]:
+                self._n_numbers += int(counts[place])
+            elif values[place]:
+                self._n_others += int(counts[place])
                 if len(self._shown) < _SHOWN:
-                    self._shown.append(f"{one_line(value)!r} in data row {self._row_name(int(numbers[place]))}")
+                    row = self._row_name(int(numbers[first[place]]))
+                    self._shown.append(f"{one_line(values[place])!r} in data row {row}")
 
     def finish(self) -> None:
-        """Raise if a column of text consists mostly of numbers, because each number would become a class."""
+        """Raise if amounts have other texts among them, or if most labels are numbers, which would become classes."""
         total = self._n_numbers + self._n_others
-        if not total or self._n_numbers < _MOSTLY_NUMBERS * total:
+        is_fault = self._n_others > 0 if self._are_amounts else self._n_numbers >= _MOSTLY_NUMBERS * total > 0
+        if not is_fault:
             return
         if self._n_others:
             more = "" if self._n_others <= len(self._shown) else f" and {self._n_others - len(self._shown):,} more"
-            fault = f"holds numbers but for {', '.join(self._shown)}{more}. Correct these cells or empty them"
+            fault = (
+                f"holds numbers but for {', '.join(self._shown)}{more}. Correct these cells or empty them, leave out"
+            )
+            fault += " their rows with"
         else:
-            fault = "holds numbers that are written as text. Write them without marks between thousands"
+            fault = "holds numbers that are written as text. Read them as numbers with"
         raise DataError(
-            f"{self._where}: target column {self._name!r} {fault}, or take it as labels with types=... "
-            f"({self._name}=category)."
+            f"{self._where}: target column {self._name!r} {fault} types=... ({self._name}=number), or take all as "
+            f"labels ({self._name}=category)."
         )
 
     def _refuse(self, y: np.ndarray, numbers: np.ndarray) -> NoReturn:
@@ -120,3 +212,10 @@ def refuse_value(where: str, value: Any, row: str, name: str, kind: type[DataErr
     else:
         fault, remedy = f"is infinite ({value})", "Correct it or drop the row"
     raise kind(f"{where}: data row {row}, column {name!r} {fault}. {remedy}.")
+
+
+def _numbers(texts: np.ndarray, reading: str) -> np.ndarray:
+    """Return texts (r,) as numbers (r,); see `numbers_in`."""
+    from phimap.tables.cells import numbers_in, text_column
+
+    return numbers_in(text_column(texts), reading)

@@ -103,8 +103,9 @@ class KernelModel(BaseEstimator):
         groups : array-like of shape (n_samples,), optional
             Group of each row, such as the person or the machine that it belongs to. Every choice of the fit (search,
             alpha, corrections, calibration, conformal scores) holds out the rows of a group together, so that it is
-            made for rows of new groups. With ``validation="last"``, groups are moments in time: numbers, dates or
-            texts in their order, the largest of which are held out. Not for Dask collections.
+            made for rows of new groups. With ``validation="last"``, groups are moments in time, the largest of which
+            are held out: numbers, dates, or texts of dates in one form, which must tell the day from the month. Not for
+            Dask collections.
 
         Returns
         -------
@@ -142,7 +143,7 @@ class KernelModel(BaseEstimator):
                 _refuse_units(groups, settings)
                 return self._keep(fit_collection(X, y, sample_weight, self._kind, settings))
             inputs, targets, rows = training_rows(X, y, sample_weight, self._kind)
-            groups = groups_that_count(groups, sample_weight, rows[0].shape[0])
+            groups = groups_that_count(groups, sample_weight, rows[0].shape[0], in_time=settings.last)
             batches = array_batches(rows, targets, settings, settings.width_for(inputs.width), complete=True)
             return self._keep(fit(batches, inputs, targets, settings, groups=groups))
 
@@ -200,7 +201,7 @@ class KernelModel(BaseEstimator):
             self._check_repeatable()
         with session, self._settings(checkpoint) as settings:
             inputs, targets, rows = training_batches(batches, self._kind, encoder, feature_names)
-            groups = None if groups is None else check_groups(groups, len(groups))
+            groups = None if groups is None else check_groups(groups, len(groups), in_time=settings.last)
             if checkpoint is None:
                 try:
                     return self._keep(fit(rows, inputs, targets, settings, summary=summary, groups=groups))

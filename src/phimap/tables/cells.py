@@ -22,12 +22,16 @@ _NUMBER = rf"^[+-]?(({_WHOLE})({{decimal}}\d*)?|{{decimal}}\d+)([eE][+-]?\d+)?$"
 _PATTERNS = {".": _NUMBER.format(thousands=",", decimal=r"\."), ",": _NUMBER.format(thousands=".", decimal=",")}
 _SEPARATORS = {".": ",", ",": "."}
 # The parts of a number with a unit: a sign, a currency before the number (a symbol, or a code of three letters and a
-# space), the number, and a unit after it (a symbol, or a short word). Cells with a word before a number are names of
-# levels, such as k12 or Route 66.
-_CURRENCY, _UNIT = r"[$€£¥₹₩₽₺]|[A-Z]{3} ", r"[$€£¥₹₩₽₺%‰°µ]?[A-Za-z]{0,4}[²³]?(/[A-Za-z]{1,4}[²³]?)?"
+# space), the number, and a unit after it (a symbol or words, such as kg, m2, l/100km or sq ft). Cells with a word
+# before a number are names of levels, such as k12 or Route 66, and so are those with a mark after it, such as 12-34.
+_CURRENCY = r"[$€£¥₹₩₽₺]|[A-Z]{3} "
+_UNIT = r"(?:(?:[$€£¥₹₩₽₺%‰°/]|[^\W\d_])(?: ?[^\d\s]){0,30}(?:/\d{1,4}[^\d\s]{1,10})?[\d²³]?)?"
 _MEASURED = re.compile(rf"([+-]?)({_CURRENCY})? ?([+-]?[\d.,][\d.,' \xa0\u202f]*?)[ \xa0]?({_UNIT})")
-# A unit is looked for in at most this number of distinct cells.
-_LOOKED_AT = 1000
+# A word that may have the s of a plural.
+_COUNTED = re.compile(r".*[^\W\d_]{3}", re.DOTALL)
+# A unit is looked for in at most this number of distinct cells. Cells may have a currency and a unit if at least this
+# share of them agree on both.
+_LOOKED_AT, _SHARE_WITH_UNIT = 1000, 0.9
 # The end of a time: seconds, a fraction and a time zone. The formats include the seconds, but not the fraction and the
 # zone.
 _TAIL = r"(:\d{2})(\.\d+)?(Z|[+-]\d{2}:?\d{2})?$"
@@ -203,9 +207,10 @@ class Cells:
         """The distinct cells as text."""
         return self._distinct.to_pylist()
 
-    def affixes(self, least: float) -> str:
-        """The currency and the unit of at least a share `least` of the distinct cells; see `affixes_of`."""
-        return affixes_of(self.texts, least) if self.is_text else ""
+    @property
+    def readings(self) -> list[str]:
+        """The ways in which the cells may be read as numbers; see `readings_of`."""
+        return readings_of(self.texts) if self.is_text else ["."]
 
     def places_in(self, levels: tuple[str, ...]) -> np.ndarray:
         """The index (n,) in `levels` of every cell; ``len(levels)`` if missing, ``len(levels) + 1`` if unknown."""
@@ -246,6 +251,11 @@ class Cells:
         return found
 
 
+def text_column(texts: np.ndarray) -> pa.Array:
+    """Return texts (n,) as an Arrow array."""
+    return pa.array(texts.tolist(), _TEXT)
+
+
 def numbers_in(texts: pa.Array, decimal: str) -> np.ndarray:
     """Convert texts (n,) to float64; texts that are not numbers become NaN.
 
@@ -267,25 +277,49 @@ def numbers_in(texts: pa.Array, decimal: str) -> np.ndarray:
     return kept.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
 
 
-def affixes_of(texts: Sequence[str], least: float) -> str:
+def readings_of(texts: Sequence[str], decimal: str = ".") -> list[str]:
+    """Return the ways in which distinct texts may be read as numbers, as arguments of `numbers_in`.
+
+    The decimal mark `decimal` comes first, because the first of the ways that read as many texts is taken.
+    """
+    affixes = affixes_of(texts)
+    return [mark + affixes for mark in (decimal, _SEPARATORS[decimal])]
+
+
+def affixes_of(texts: Sequence[str]) -> str:
     """Return the currency before and the unit after the numbers in texts, joined by a tab.
 
-    The result is empty if there is neither, or if less than a share `least` of the texts agree on both.
+    The result is empty if there is neither, or if too few of the texts agree on both.
     """
     some = texts[:_LOOKED_AT]
     found = [one for one in map(_MEASURED.fullmatch, some) if one and any(mark.isdigit() for mark in one[3])]
-    counts = Counter(((one[2] or "").strip(), one[4]) for one in found)
-    if not counts:
+    if not found:
         return ""
-    (before, after), count = counts.most_common(1)[0]
-    return f"{before}\t{after}" if count >= least * len(some) and (before or after) else ""
+    pairs = Counter(((one[2] or "").strip(), one[4]) for one in found)
+    alike = Counter()
+    for (before, after), count in pairs.items():
+        alike[before, _singular(after)] += count
+    (before, singular), count = alike.most_common(1)[0]
+    after = max(
+        (two for one, two in pairs if (one, _singular(two)) == (before, singular)), key=lambda two: pairs[before, two]
+    )
+    return f"{before}\t{after}" if count >= _SHARE_WITH_UNIT * len(some) and (before or after) else ""
+
+
+def _singular(unit: str) -> str:
+    """Return a unit without the s of its plural: ``1 room`` has the unit of ``2 rooms``."""
+    return unit[:-1] if unit.endswith("s") and _COUNTED.fullmatch(unit[:-1]) else unit
 
 
 def _without(texts: pa.Array, before: str, after: str) -> pa.Array:
     """Remove a currency before, and a unit after, the numbers in texts."""
     if before:
         texts = pc.replace_substring_regex(texts, rf"^([+-]?){re.escape(before)}\s*", r"\1")
-    return pc.replace_substring_regex(texts, rf"[\s\x{{a0}}]*{re.escape(after)}$", "") if after else texts
+    if not after:
+        return texts
+    singular = _singular(after)
+    plural = "s?" if _COUNTED.fullmatch(singular) else ""
+    return pc.replace_substring_regex(texts, rf"[\s\x{{a0}}]*{re.escape(singular)}{plural}$", "")
 
 
 def seconds_in(texts: pa.Array, form: str) -> np.ndarray:

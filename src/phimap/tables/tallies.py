@@ -27,12 +27,8 @@ TEXT_LENGTH = 2000
 _LARGEST = 1e150
 # Seeds of the random keys that sample rows, and of the keys that divide rows into folds.
 _SAMPLE_SEED, _FOLD_SEED = 1, 2
-# Decimal marks that are tried. The one that parses the most cells is chosen; the first if both parse as many.
-_DECIMALS = (".", ",")
-# Cells may have a currency and a unit if at least this share of the distinct cells of the first batch agree on both.
-_SHARE_WITH_UNIT = 0.9
-# Formats of times that are tried. The one that parses the most cells is chosen.
-_TIME_FORMS = (
+#: Formats of times that are tried. The one that parses the most cells is chosen.
+TIME_FORMS = (
     "%Y-%m-%d",
     "%Y-%m-%d %H:%M:%S",
     "%Y-%m-%dT%H:%M:%S",
@@ -41,8 +37,14 @@ _TIME_FORMS = (
     "%m/%d/%Y",
     "%d/%m/%Y",
     "%d.%m.%Y",
+    "%Y/%m/%d %H:%M",
     "%m/%d/%Y %H:%M",
+    "%d/%m/%Y %H:%M",
     "%d.%m.%Y %H:%M",
+    "%Y/%m/%d %H:%M:%S",
+    "%m/%d/%Y %H:%M:%S",
+    "%d/%m/%Y %H:%M:%S",
+    "%d.%m.%Y %H:%M:%S",
     "%b %d %Y",
     "%b %d, %Y",
     "%B %d, %Y",
@@ -68,7 +70,7 @@ def likely_form(cells: Cells) -> str:
     """The format of times that parses the most cells; empty for cells that are no text."""
     if not cells.is_text:
         return ""
-    return max(_TIME_FORMS, key=lambda form: np.count_nonzero(~np.isnan(cells.seconds(form))))
+    return max(TIME_FORMS, key=lambda form: np.count_nonzero(~np.isnan(cells.seconds(form))))
 
 
 class CellSample:
@@ -301,11 +303,9 @@ class ColumnTally:
         form = self.form = cells.form
         text = form in ("text", "levels")
         if self.wanted == "number" or (self.wanted is None and form in ("number", "boolean", "text")):
-            affixes = cells.affixes(_SHARE_WITH_UNIT)
-            readings = [mark + affixes for mark in _DECIMALS] if text else _DECIMALS[:1]
-            self.numbers = {reading: NumberTally(self.name) for reading in readings}
+            self.numbers = {reading: NumberTally(self.name) for reading in cells.readings}
         if self.wanted == "date" or (self.wanted is None and form in ("time", "text")):
-            self.seconds = {one: NumberTally(self.name) for one in (_TIME_FORMS if text else ("",))}
+            self.seconds = {one: NumberTally(self.name) for one in (TIME_FORMS if text else ("",))}
         if self.wanted in ("number", "date") or (self.wanted is None and not text):
             self.levels = None
 

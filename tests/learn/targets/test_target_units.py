@@ -133,7 +133,8 @@ def test_units_are_finite_and_exact(size):
 @pytest.mark.parametrize(
     ("targets", "shown"),
     [
-        (["1.5", "2", "x", "4"], "'1.5' at row 0"),
+        (["1.5", "2", "x", "4"], "'x' at row 2"),
+        (["$1,500", "$2", "$7", "$4"], r"'\$1,500' at row 0"),
         ([1, 2.5, "x", 4], "'x' at row 2"),
         (pd.date_range("2020-01-01", periods=4), "'2020-01-01"),
         (pd.to_timedelta([1, 2, 3, 4], unit="h"), "at row 0"),
@@ -142,5 +143,7 @@ def test_units_are_finite_and_exact(size):
 )
 def test_text_and_times_are_no_amounts(targets, shown):
     X = np.arange(8.0).reshape(4, 2)
-    with pytest.raises(ValueError, match=f"^`y` must hold numbers, got .*{shown}.*Convert it[^\n]*$"):
+    with pytest.raises(
+        ValueError, match=f"^`y` must hold numbers, got .*{shown}.*Convert it, an amount by pd.to_numeric[^\n]*$"
+    ):
         pm.KernelRegressor("gaussian", n_components=8).fit(X, targets)

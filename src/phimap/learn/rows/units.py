@@ -12,6 +12,7 @@ import numpy as np
 
 from phimap._random import row_uniforms
 from phimap.ops import to_host
+from phimap.tables.moments import moments_of
 
 # A key stays this far away from the ends of the interval of its unit, so that rounding never moves the key to another
 # unit.
@@ -118,8 +119,8 @@ class RowUnits:
         return begin + min(wanted, int(np.searchsorted(ends, most_rows, side="right")), ends.size)
 
 
-def check_groups(groups: Any, n_rows: int) -> np.ndarray | None:
-    """Return `groups` as an array (n_rows,); None if there are none."""
+def check_groups(groups: Any, n_rows: int, *, in_time: bool) -> np.ndarray | None:
+    """Return `groups` as an array (n_rows,), in which moments `in_time` are in their order; None if there are none."""
     if groups is None:
         return None
     found = np.asarray(to_host(groups))
@@ -128,6 +129,8 @@ def check_groups(groups: Any, n_rows: int) -> np.ndarray | None:
             f"`groups` must have shape ({n_rows},), one entry for each row, got {found.shape}. "
             "Give the group of each row."
         )
+    if in_time and _is_text(found):
+        found = moments_of(found.astype(str), "`groups` of moments", lambda row: f"row {row}")
     missing = found != found if found.dtype.kind in "fmM" else np.array([one is None or one != one for one in found])
     if np.any(missing):
         raise ValueError(
@@ -137,12 +140,12 @@ def check_groups(groups: Any, n_rows: int) -> np.ndarray | None:
     return found.astype(str) if found.dtype.kind == "O" and not _is_ordered(found) else found
 
 
-def groups_that_count(groups: Any, sample_weight: Any, n_kept: int) -> np.ndarray | None:
+def groups_that_count(groups: Any, sample_weight: Any, n_kept: int, *, in_time: bool) -> np.ndarray | None:
     """Return the checked groups of the rows of positive weight, of which there are `n_kept`."""
     if groups is None or sample_weight is None or np.ndim(sample_weight) == 0:
-        return check_groups(groups, n_kept)
+        return check_groups(groups, n_kept, in_time=in_time)
     positive = np.asarray(to_host(sample_weight), np.float64) > 0
-    found = check_groups(groups, positive.size)
+    found = check_groups(groups, positive.size, in_time=in_time)
     return None if found is None else found[positive]
 
 
@@ -168,6 +171,13 @@ def units_of(groups: np.ndarray | None, n_rows: int, seed: int, *, last: bool) -
     if units.n_units < 2:
         raise ValueError("`groups` must hold at least 2 groups, got 1: none can be held out. Leave `groups` out.")
     return units
+
+
+def _is_text(values: np.ndarray) -> bool:
+    """Whether an array holds texts, beside missing entries."""
+    if values.dtype.kind != "O":
+        return values.dtype.kind in "SU"
+    return any(isinstance(one, str) for one in values)
 
 
 def _is_ordered(values: np.ndarray) -> bool:

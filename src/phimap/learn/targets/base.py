@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
+from phimap._number_text import reads_as_number
 from phimap.learn.weights import weighted_quantile
 from phimap.records import Record, of_floats, of_number
 
@@ -111,13 +112,19 @@ def check_range(y: np.ndarray) -> np.ndarray:
 
 
 def refuse_labels(y: Any, cause: Exception | None) -> None:
-    """Raise an error that names the first target that is text or a time, if there is one."""
-    for row, target in enumerate(np.asarray(y, dtype=object).ravel()):
-        if isinstance(target, str | bytes | date):
-            raise ValueError(
-                f"`y` must hold numbers, got {str(target)!r} at row {row}. Convert it, or use KernelClassifier for "
-                "labels."
-            ) from cause
+    """Raise an error that names the first target that is text or a time, if there is one.
+
+    Texts that are numbers are named only if all texts are.
+    """
+    targets = enumerate(np.asarray(y, dtype=object).ravel())
+    found = [(row, target) for row, target in targets if isinstance(target, str | bytes | date)]
+    if not found:
+        return
+    row, target = next((one for one in found if not reads_as_number(str(one[1]))), found[0])
+    raise ValueError(
+        f"`y` must hold numbers, got {str(target)!r} at row {row}. Convert it, an amount by "
+        "pd.to_numeric(y.str.replace('[^0-9.-]', '', regex=True)), or use KernelClassifier for labels."
+    ) from cause
 
 
 @dataclass(frozen=True)
