@@ -174,6 +174,17 @@ def test_objects_that_are_numbers_are_taken_as_numbers():
     np.testing.assert_array_equal(model.predict(NUMBERS), regressor().fit(NUMBERS, Y).predict(NUMBERS))
 
 
+def test_text_at_prediction_by_a_model_of_numbers_names_a_remedy_that_holds():
+    """It advised `encode='auto'`, which the model had."""
+    model = regressor().fit(NUMBERS, Y)
+    X = NUMBERS.astype(object)
+    X.iloc[2, 0] = "high"
+    with pytest.raises(ValueError, match=r"got 'high' in column .* at row 2: .* Give None where a value is not known"):
+        model.predict(X)
+    X.iloc[2, 0] = None
+    assert np.isfinite(model.predict(X)).all()
+
+
 def test_another_fit_forgets_the_encoder():
     model = regressor().fit(FRAME, Y).fit(NUMBERS.to_numpy(float), Y)
     assert model.encoder_ is None

@@ -99,7 +99,10 @@ class InputEncoding(Record):
         is_number = isinstance(encoded.encoding, NumberEncoding) and encoded.encoding.deviation
         if not is_number or self.column_names[column] != encoded.name:
             return value
-        return encoded.encoding.mean + encoded.encoding.deviation * value  # pyright: ignore
+        mean, shift = encoded.encoding.mean, encoded.encoding.deviation * value  # pyright: ignore
+        # Encoded rows are in float32. Further digits are rounding errors, which would show in messages.
+        error = float(np.finfo(np.float32).eps) * max(abs(mean), abs(shift))
+        return round(mean + shift, -int(np.ceil(np.log10(error)))) if error > 0 else mean + shift
 
     @property
     def given_names(self) -> np.ndarray:
@@ -194,10 +197,14 @@ def _checked(columns: Any, X: Any, *, reset: bool, fill: np.ndarray | None = Non
         if (found := _first_text(X)) is None:
             raise
         where, text = found
-        remedy = "encode='auto'" if is_frame(X) else "a data frame, whose columns are encoded,"
+        if not reset:
+            remedy = "The training rows held numbers there. Give None where a value is not known."
+        elif is_frame(X):
+            remedy = "Use encode='auto' or encode the column."
+        else:
+            remedy = "Use a data frame, whose columns are encoded, or encode the column."
         raise ValueError(
-            f"`X` must hold numbers, got {text!r} in {where}: could not convert string to float. Use {remedy} or "
-            "encode the column."
+            f"`X` must hold numbers, got {text!r} in {where}: could not convert string to float. {remedy}"
         ) from error
 
 

@@ -145,10 +145,13 @@ def laplacian(metrics: tuple[str, ...]) -> KernelFamily:
 
 def radial(nu: float, metrics: tuple[str, ...], **others: Any) -> KernelFamily:
     """The family of Matern kernels of smoothness `nu`; for infinity these are the Gaussian kernels."""
-    name = "gaussian" if np.isinf(nu) else f"matern-{round(2 * nu)}/2"
-    return KernelFamily(
-        name, lambda width: Matern(nu=nu, length_scale=width or 1.0), True, metrics, landmarks, **others
-    )
+    if np.isinf(nu):
+        return KernelFamily("gaussian", lambda width: Gaussian(width or 1.0), True, metrics, landmarks, **others)
+
+    def make(width: float | None) -> Matern:
+        return Matern(nu=nu, length_scale=width or 1.0)
+
+    return KernelFamily(f"matern-{round(2 * nu)}/2", make, True, metrics, landmarks, **others)
 
 
 def additive() -> KernelFamily:
