@@ -124,7 +124,7 @@ def _task(task: str, summary: Summary) -> str:
     losses = summary.losses.dropna(axis=1, how="all")
     if losses.size:
         parts += ["", "Log losses of the probabilities; the least of a table is bold.", ""]
-        parts += _rows(ResultTable("", _marked(losses).rename_axis("table").reset_index()))
+        parts += _rows(ResultTable("", _marked(losses).rename_axis("log loss").reset_index()))
     parts += ["", "Processor seconds of the fit:", ""]
     seconds = summary.seconds.rename_axis("table").reset_index()
     parts += _rows(ResultTable("", seconds, dict.fromkeys(summary.methods, ".1f")))
@@ -144,7 +144,7 @@ def _task(task: str, summary: Summary) -> str:
         parts += ["", f"`{OURS}` beside each of the others:", ""]
         parts += _rows(ResultTable("", frame[list(names)].rename(columns=names), formats))
         if losses.size:
-            names = {"index": "beside", "loss_wins": "smaller log loss", "loss_losses": "larger", "loss_ratio": "ratio"}
+            names = {"index": "log loss beside", "loss_wins": "smaller", "loss_losses": "larger", "loss_ratio": "ratio"}
             parts += ["", "The same of log losses:", ""]
             frame = frame[frame["loss_wins"] + frame["loss_losses"] > 0]
             parts += _rows(ResultTable("", frame[list(names)].rename(columns=names), {"ratio": ".3f"}))

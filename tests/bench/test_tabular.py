@@ -369,8 +369,8 @@ def test_the_page_shows_log_losses(page):
     losses = {"phimap": 0.2, "hgb": 0.4, "xrfm": None}
     found = [made_up("x", name, 0.1, task="classification", log_loss=loss) for name, loss in losses.items()]
     text = page.markdown(found)
-    assert "| table | phimap | hgb |\n|---|---:|---:|\n| x | **0.2000** | 0.4000 |" in text
-    assert "| beside | smaller log loss | larger | ratio |\n|---|---:|---:|---:|\n| hgb | 1 | 0 | 0.500 |\n\n" in text
+    assert "| log loss | phimap | hgb |\n|---|---:|---:|\n| x | **0.2000** | 0.4000 |" in text
+    assert "| log loss beside | smaller | larger | ratio |\n|---|---:|---:|---:|\n| hgb | 1 | 0 | 0.500 |\n\n" in text
 
 
 def test_the_page_shows_methods_of_fewer_splits(page):
