@@ -126,7 +126,7 @@ def test_arrays_of_images_serve_as_well(phimap, bars, tmp_path):
         (("--kernel", "cntk", "--filter-size", "2"), ("--filter-size", "odd")),
         (("--kernel", "ntk", "--pooling", "gap"), ("--pooling", "cntk", "ntk")),
         (("--filter-size", "3"), ("--filter-size", "cntk", "auto")),
-        (("--task", "regression"), ("labels", "--task classification")),
+        (("--task", "regression"), ("numbers for regression", "--task classification")),
     ],
 )
 def test_fit_refuses(phimap, bars, options, words):

@@ -120,6 +120,12 @@ def test_arrays_are_freed_without_the_garbage_collector(settings):
     """Mutant: the objective of alpha hands out a method of itself, so that its Gram matrix outlives the choice."""
     X, y = rows(2500)
     model = pm.KernelRegressor(**{"n_components": 64, "random_state": 0, **GAUSSIAN, **settings}).fit(X, y)
+    # A thread that an earlier test has left may free something meanwhile, but hardly in both fits.
+    assert min(_held_in_cycles(model, X, y) for _ in range(2)) < 10_000
+
+
+def _held_in_cycles(model, X, y):
+    """Bytes of the arrays of a fit that only the garbage collector frees."""
     gc.collect()
     gc.disable()
     try:
@@ -127,7 +133,7 @@ def test_arrays_are_freed_without_the_garbage_collector(settings):
         gc.set_debug(gc.DEBUG_SAVEALL)
         gc.collect()
         held = [part for one in gc.garbage for part in gc.get_referents(one) if isinstance(part, np.ndarray)]
-        assert sum(part.nbytes for part in held) < 10_000
+        return sum(part.nbytes for part in held)
     finally:
         gc.set_debug(0)
         gc.garbage.clear()

@@ -196,10 +196,10 @@ class _SeenRows:
         """Raise if regression is asked for, and a target is text."""
         if self._task == "regression" and y.dtype.kind not in "biuf" and len(y):
             name = str(self._table.target_name)
+            amounts = "" if self._table.is_image else f", or --types {name}=number if its cells are amounts"
             raise DataError(
                 f"{self._options.data}: the target {name!r} must hold numbers for regression, got {one_line(y[0])!r} "
-                f"in data row {self._table.row_name(int(numbers[0]))}. Use --task classification, or --types "
-                f"{name}=number if its cells are amounts."
+                f"in data row {self._table.row_name(int(numbers[0]))}. Use --task classification{amounts}."
             )
 
     def _check_domain(self, y: np.ndarray, numbers: np.ndarray) -> None:
