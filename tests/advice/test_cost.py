@@ -157,6 +157,21 @@ def test_searched_kernels_take_a_search_corrections_and_trees():
     assert "corrections" not in {stage.name for stage in cost(10**5, 28, 1024, kernel="auto", memory=2**26).stages}
 
 
+def test_few_rows_grow_trees_in_one_thread():
+    few, many = (
+        [cost(n, 10, 512, kernel="auto", threads=k).seconds_of("growth") for k in (1, 4)] for n in (10**4, 10**5)
+    )
+    assert few[1] == pytest.approx(few[0])
+    assert many[1] == pytest.approx(many[0] / 4)
+
+
+def test_all_of_few_rows_are_left_out_for_trees():
+    """Below 8,000 rows, trees are judged by all rows, whose errors in the kernel model are computed."""
+    below, above = (cost(n, 10, 2048, kernel="auto").seconds_of("rows left out") for n in (7999, 8001))
+    assert below > 4 * above
+    assert cost(7999, 10, 2048, kernel="gaussian").seconds_of("rows left out") == pytest.approx(above)
+
+
 def test_kinds_of_maps_and_their_seconds():
     n, d, m = 10**6, 28, 1024
     kernels = {"matern": REFERENCE.dense, "structured": REFERENCE.structured, "ntk": REFERENCE.ntk, 5e-9: 5e-9}

@@ -33,12 +33,12 @@ _MAPS = {
 _MOMENT_BYTES, _SUM_BYTES = 150, 12
 # Numbers of operations: for drawing a feature; for a search of normal effort, and for each column in it; for
 # corrections, and for each row in them; for a tree, and for each number of the table in it. The operations of search,
-# corrections and trees depend on the data: on real tables they were between half and twice these numbers.
+# corrections and trees depend on the data: on three real tables they were between half and twice these numbers.
 _DRAW, _SEARCH, _SEARCH_COLUMN = 1e7, 3.5e11, 2e9
 _CORRECTIONS, _CORRECTED_ROW, _TREE, _TREE_CELL = 1e11, 4e6, 2e8, 1e3
 # Number of rounds that boosting mostly grows, and number of growths of few rows: in three folds, and on all rows.
 _ROUNDS, _GROWTHS_OF_FEW = 150, 3
-# Number of rows whose errors are computed for intervals, besides those that judge trees.
+# Intervals need the errors of this number of rows. Trees of few rows need those of all rows.
 _LEFT_OUT = 1800
 # Constants of the choice of alpha. The first two belong to the eigenvalue problem with which it begins: its order, and
 # its operations divided by the cube of the order. Then come the operations of the factorisations divided by ``m^3``,
@@ -232,8 +232,9 @@ def cost(
 
     **Error.** Fits by factorisation on one thread took 0.8 to 1.4 times the predicted seconds, and 0.8 to 1 times the
     predicted bytes (``benchmarks/cost.py --scale 0.3``, a busy machine, 24 November 2026). Conjugate gradients took up
-    to 2.5 times the predicted seconds if the preconditioner had to grow. The seconds of a search are known within a
-    factor of two. What a cluster adds is computed, not measured.
+    to 2.5 times the predicted seconds if the preconditioner had to grow. The seconds of search, corrections and trees
+    are known within a factor of two. The stage of intervals was added after these measurements. What a cluster adds is
+    computed, not measured.
 
     **Cost** none.
 

@@ -48,7 +48,7 @@ class TextTarget:
         self._reading: str | None = None
 
     def amounts(self, texts: np.ndarray) -> np.ndarray | None:
-        """Return texts (r,) as numbers (r,), with NaN for those that are not; None if they are labels."""
+        """Convert texts (r,) to numbers (r,); NaN marks a text that is no number. None if the texts are labels."""
         if self._reading is None and (texts != "").any():
             self._reading = self._chosen(texts[texts != ""])
         if not self._reading:
@@ -215,7 +215,7 @@ def refuse_value(where: str, value: Any, row: str, name: str, kind: type[DataErr
 
 
 def _numbers(texts: np.ndarray, reading: str) -> np.ndarray:
-    """Return texts (r,) as numbers (r,); see `numbers_in`."""
+    """Convert texts (r,) to numbers (r,); see `numbers_in`."""
     from phimap.tables.cells import numbers_in, text_column
 
     return numbers_in(text_column(texts), reading)
