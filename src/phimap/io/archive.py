@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import sys
 import tokenize
 import zipfile
 import zlib
@@ -11,7 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from lzma import LZMAError
 from pathlib import Path
-from threading import Event, Lock, get_ident
+from threading import Lock, get_ident
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 from phimap._files import DataError, one_line
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 _STREAMS = {".gz": "gzip", ".bz2": "bz2"}
 # The archiver of macOS adds folders of this name, which contain no data.
 _SIDE_FILES = "__MACOSX/"
-# A thread that has not read again after this number of seconds is assumed to wait because it has enough blocks.
-_PATIENCE = 0.2
+_ENDLESS = 2**62
+_MOMENT = 0.001
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, LZMAError)
 # Exceptions that damaged files cause. The list is long because NumPy parses a header as Python, and zipfile raises
 # RuntimeError for encryption and unknown compression.
@@ -70,46 +72,54 @@ def for_arrow(source: Any) -> Iterator[pa.NativeFile]:
 
     When the block ends, the thread stops reading.
 
-    Arrow reads ahead, and continues after an error in a row. If the interpreter ended while the thread was reading, the
-    thread could not return to Python and would abort the process.
+    Arrow reads ahead, and continues after an error in a row. If the interpreter ended while the thread was in a read of
+    Python, the thread could not return and would abort the process. Arrow's own segment of the file is therefore
+    between the two: once it is closed, its reads fail and do not call Python.
     """
     import pyarrow as pa
 
-    stream = _Stoppable(source)
-    try:
-        yield pa.PythonFile(stream, mode="r")
-    finally:
-        stream.stop()
+    shared = _Shared(source)
+    with pa.PythonFile(shared, mode="r") as whole, whole.get_stream(0, _ENDLESS) as stream:
+        yield stream
 
 
-class _Stoppable(io.RawIOBase):
-    """The bytes of `source`, which end when `stop` is called."""
+class _Shared(io.RawIOBase):
+    """The bytes of `source`, from start to end, for two threads. `close` waits for a read that has begun.
+
+    A segment of Arrow seeks before each read, to the place where the last read ended.
+    """
 
     def __init__(self, source: Any) -> None:
         self._source = source
-        self._owner = get_ident()
-        self._lock, self._is_stopped = Lock(), False
-        # The event is cleared as long as another thread will read on.
-        self._is_left = Event()
-        self._is_left.set()
+        # Held from the seek to the end of the read.
+        self._lock = Lock()
+        self._reader = get_ident()
 
     def readable(self) -> bool:
         return True
 
-    def read(self, size: int = -1) -> bytes:
-        """Return at most `size` bytes; empty at the end and after `stop`."""
-        with self._lock:
-            self._is_left.set()
-            data = b"" if self._is_stopped else self._source.read(size)
-            if data and get_ident() != self._owner:
-                self._is_left.clear()
-            return data
+    def seekable(self) -> bool:
+        return True
 
-    def stop(self) -> None:
-        """End the stream, and wait until the other thread has seen the end or waits because it has enough blocks."""
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._lock.acquire()
+        self._reader = get_ident()
+        return offset
+
+    def read(self, size: int = -1) -> bytes:
+        """Return at most `size` bytes; empty at the end and after `close`."""
+        try:
+            return b"" if self.closed else self._source.read(size)
+        finally:
+            self._lock.release()
+
+    def close(self) -> None:
+        """End the stream. `source` stays open."""
         with self._lock:
-            self._is_stopped = True
-        self._is_left.wait(_PATIENCE)
+            super().close()
+        # The other thread has given up the lock, and may still be on its way out of Python.
+        while self._reader != get_ident() and self._reader in sys._current_frames():
+            sleep(_MOMENT)
 
 
 @contextmanager
