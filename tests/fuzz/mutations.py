@@ -74,7 +74,11 @@ def mutated(sample: Sample, others: tuple[Sample, ...], rng: np.random.Generator
         if arrays and rng.random() < 0.5:
             _change_array(arrays, rng)
         else:
-            tree = _change_tree(tree, arrays, others[rng.integers(len(others))], rng)
+            try:
+                tree = _change_tree(tree, arrays, others[rng.integers(len(others))], rng)
+            except RecursionError:
+                # A change before made the tree so deep that Python cannot copy it.
+                break
     return Sample(sample.name, tree, arrays)
 
 
