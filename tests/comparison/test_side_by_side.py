@@ -313,6 +313,9 @@ def test_lightgbm_gets_categories_of_its_own_kind(labels):
     fit = METHODS["lightgbm"].make_for_frames("regression", None, 0).fit(frame, np.arange(300.0))
     new, none = frame.iloc[:3].assign(kind="new"), frame.iloc[:3].assign(kind=None)
     np.testing.assert_array_equal(fit.predict(new), fit.predict(none))
+    assert not hasattr(fit, "predict_proba")
+    fit = METHODS["lightgbm"].make_for_frames("classification", None, 0).fit(frame, np.arange(300) % 3 == 0)
+    np.testing.assert_array_equal(fit.classes_[fit.predict_proba(frame).argmax(axis=1)], fit.predict(frame))
 
 
 @pytest.mark.parametrize("labels", [False, True], ids=["numbers", "labels"])

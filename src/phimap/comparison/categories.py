@@ -42,6 +42,14 @@ class NativeCategories(BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         return np.asarray(self.model_.predict(self._numbers(cells_of(X))))
 
+    @property
+    def classes_(self) -> np.ndarray:
+        return self.model_.classes_
+
+    @available_if(lambda self: hasattr(self.model, "predict_proba"))
+    def predict_proba(self, X: Any) -> np.ndarray:
+        return np.asarray(self.model_.predict_proba(self._numbers(cells_of(X))))
+
     def _numbers(self, columns: Mapping[str, Any]) -> np.ndarray:
         """Return the cells as numbers (n, d): text as level indices, missing cells and levels unseen in fit as NaN."""
         return np.column_stack([self._codes(cells) if cells.is_text else cells.numbers() for cells in columns.values()])
