@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -41,6 +42,9 @@ _COLUMN_BYTES = 29 * 2**10
 # Bytes of memory for each byte of a row while it is parsed.
 _ROW_EXPANSION = 16
 _TAIL_BYTES = 256
+# The options of the last readers. They hold functions of Python that skip rows. A thread of Arrow gives them up a
+# moment after the reader. If it were the last to do so while the interpreter ends, it would abort the process.
+_LAST_OPTIONS: deque[Any] = deque(maxlen=16)
 # An encoding in which every byte is a character.
 _ANY_BYTE = "latin-1"
 
@@ -104,18 +108,20 @@ class CsvFile:
         Types that `types` does not give are inferred. Rows with too few or too many cells are recorded in `skipped`; if
         `skipped` is None, they are an error.
         """
+        parsing = arrow_csv.ParseOptions(
+            delimiter=self.dialect.separator,
+            quote_char=self.dialect.quote,
+            newlines_in_values=True,
+            invalid_row_handler=self._handler(skipped),
+        )
+        _LAST_OPTIONS.append(parsing)
         with (
             self._explained(),
             self._stream() as stream,
             arrow_csv.open_csv(
                 stream,
                 read_options=self._read,
-                parse_options=arrow_csv.ParseOptions(
-                    delimiter=self.dialect.separator,
-                    quote_char=self.dialect.quote,
-                    newlines_in_values=True,
-                    invalid_row_handler=self._handler(skipped),
-                ),
+                parse_options=parsing,
                 convert_options=arrow_csv.ConvertOptions(
                     include_columns=list(columns),
                     column_types=dict(types),
