@@ -78,6 +78,20 @@ def test_text_names_map_width_error_and_law(X):
     assert "400 rows x 6 columns" in text
 
 
+def test_columns_of_different_units_are_also_advised_as_learners_scale_them(X):
+    kernel, units = pm.kernels.Gaussian(length_scale=2.0), np.array([0.01, 1, 5, 20, 300, 1000])
+    plain = pm.suggest(X, kernel)
+    assert plain.standardized is None
+    assert pm.suggest(sparse.csr_matrix(X * units), kernel).standardized is None
+    advice = pm.suggest(X * units, kernel)
+    # The rows are so far apart that the kernel matrix is nearly the identity.
+    assert advice.n_components > 20 * plain.n_components
+    assert advice.standardized.n_components == pytest.approx(plain.n_components, rel=0.3)
+    assert "Learners standardise them by default, which needs\n  " + str(advice.standardized) in str(advice)
+    constant = np.column_stack([X, np.ones(400)])
+    assert pm.suggest(constant, kernel).standardized is None
+
+
 def test_layouts_agree(X):
     expected = pm.suggest(X, pm.kernels.Gaussian(length_scale=2.0))
     from_csr = pm.suggest(sparse.csr_matrix(X), pm.kernels.Gaussian(length_scale=2.0))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_array
 
 from phimap._random import RandomState, named_streams
@@ -14,15 +15,18 @@ from phimap.advice.candidate import WIDE, Candidate, measure, readable, variant
 from phimap.config import memory_budget, thread_count
 from phimap.features import NystroemFeatures
 from phimap.kernels import Kernel
+from phimap.learn.rows.scaling import ColumnMoments
 from phimap.learn.search.kernel import choose_map
 from phimap.metrics.matrices import subset_rows
-from phimap.ops import to_host
+from phimap.ops import ops_for, to_host
 from phimap.random_map import RandomMap
 
 # Number of rows of the sample. Maps are fitted on one half of it and measured on the other half, so that errors are
 # those on new rows.
 _SAMPLE_ROWS = 1000
 _DRAWS = 3
+# Columns have different units if their largest deviation is this multiple of the smallest.
+_UNITS = 10.0
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,9 @@ class Suggestion:
         Shape of the data.
     reached : bool
         Whether the chosen map is predicted to reach `error` within `memory`.
+    standardized : Candidate or None
+        The map for columns of mean 0 and variance 1, which learners make by default. It is measured if the largest
+        standard deviation of a dense column is over ten times the smallest; else None.
     """
 
     chosen: Candidate
@@ -52,6 +59,7 @@ class Suggestion:
     n_rows: int
     n_features: int
     reached: bool
+    standardized: Candidate | None = None
 
     @property
     def feature_map(self) -> RandomMap:
@@ -76,6 +84,9 @@ class Suggestion:
         ]
         if not self.reached:
             lines.append("  The budget or the number of rows ends before the error is reached.")
+        if self.standardized is not None:
+            lines.append("  The columns have different units. Learners standardise them by default, which needs")
+            lines.append(f"  {self.standardized}")
         lines += [f"  instead of {other}" for other in self.others]
         lines.append(
             f"Errors are means of {_DRAWS} draws on held-out rows; beyond the measured widths they fall by 1/sqrt(m), "
@@ -102,7 +113,8 @@ def suggest(
     Parameters
     ----------
     X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
-        The data as they will be passed to the map: scale them first if the learner scales its inputs.
+        The data as they will be passed to the map. Learners standardise dense columns by default: if columns have
+        different units, the advice for standardised columns is given beside the other.
     kernel : str, Kernel or RandomMap, default="gaussian"
         As in `KernelRegressor`. If a map is given, only that map is measured, at other widths.
     error : float, default=0.05
@@ -136,7 +148,8 @@ def suggest(
     least the smaller measured width if the budget and the number of rows allow it. If the ``rate`` of random features
     is well below 1/2, the predicted error is too low.
 
-    **Cost.** About a dozen maps of at most 512 components on at most 500 rows, and their kernel matrices.
+    **Cost.** About a dozen maps of at most 512 components on at most 500 rows, and their kernel matrices. Columns of
+    different units take twice that.
 
     **Differs from the source.** The survey compares methods by this error on 1,000 points; here the map is fitted on
     one half of up to 1,000 rows and measured on the other.
@@ -172,19 +185,23 @@ def suggest(
             f"`memory` must hold at least one component of all rows, {n_rows * fitting.dtype.itemsize} bytes, "
             f"got {budget}. Raise it, or transform in batches."
         )
-    first = choose_map(kernel, WIDE, length_scale, fitting, random_state=seeds[0], n_jobs=n_jobs)
-    maps = [first]
-    if not isinstance(kernel, RandomMap) and not isinstance(first, NystroemFeatures):
-        exact = variant(first).fit(fitting[:1]).kernel_
-        maps.append(NystroemFeatures(exact, n_components=WIDE, random_state=seeds[0], n_jobs=n_jobs))
-    candidates = [measure(map_, fitting, measuring, seeds, error, widest, n_rows) for map_ in maps]
+
+    def advice(fitting: Any, measuring: Any) -> list[Candidate]:
+        """The candidates for these rows, the advised one first."""
+        maps: list[RandomMap] = [choose_map(kernel, WIDE, length_scale, fitting, random_state=seeds[0], n_jobs=n_jobs)]
+        if not isinstance(kernel, RandomMap) and not isinstance(maps[0], NystroemFeatures):
+            exact = variant(maps[0]).fit(fitting[:1]).kernel_
+            maps.append(NystroemFeatures(exact, n_components=WIDE, random_state=seeds[0], n_jobs=n_jobs))
+        candidates = [measure(map_, fitting, measuring, seeds, error, widest, n_rows) for map_ in maps]
+        return sorted(candidates, key=preference)
 
     # Maps that reach the error come first, ordered by cost. The other maps follow, ordered by error.
     def preference(candidate: Candidate) -> tuple[bool, float]:
         reached = candidate.predicted_error <= error
         return not reached, candidate.operations if reached else candidate.predicted_error
 
-    chosen, *others = sorted(candidates, key=preference)
+    chosen, *others = advice(fitting, measuring)
+    scaled = _standardized(fitting, measuring)
     return Suggestion(
         chosen=chosen,
         others=tuple(others),
@@ -193,7 +210,27 @@ def suggest(
         n_rows=n_rows,
         n_features=n_features,
         reached=chosen.predicted_error <= error,
+        standardized=None if scaled is None else advice(*scaled)[0],
     )
+
+
+def _standardized(fitting: Any, measuring: Any) -> tuple[Any, Any] | None:
+    """Both samples with columns of mean 0 and variance 1, as learners scale them; None if the units are alike.
+
+    The result is also None for CSR rows, which learners leave unscaled.
+    """
+    if sparse.issparse(fitting):
+        return None
+    moments = ColumnMoments.empty(fitting.shape[1])
+    for rows in (fitting, measuring):
+        moments.update(rows)
+    scaling = moments.scaling("columns", complete=True)
+    varying = scaling.factor[scaling.factor > 0]
+    if not varying.size or varying.max() <= _UNITS * varying.min():
+        return None
+    ops = ops_for(fitting)
+    scaling = scaling.bind(ops)
+    return scaling.apply(ops, fitting), scaling.apply(ops, measuring)
 
 
 def _halves(X: Any, rng: np.random.Generator) -> tuple[Any, Any]:
