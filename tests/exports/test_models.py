@@ -169,10 +169,36 @@ def test_runtime_refuses_bad_cells(tmp_path: Path) -> None:
     pm.export(model_of("frame"), tmp_path, format="numpy")
     runtime, table = module_of(tmp_path).load(tmp_path), frame()
     name = table.columns[0]
-    with pytest.raises(ValueError, match="got none called 'town'"):
+    with pytest.raises(ValueError, match="no column 'town', which the model was trained on"):
         runtime.predict(table.drop(columns="town"))
-    with pytest.raises(ValueError, match="has 'many' at row 0, which is no number"):
+    with pytest.raises(ValueError, match=r"data row 1, column .* is no number, got 'many'"):
         runtime.predict({one: ["many"] if one == name else [str(table[one][1])] for one in table.columns})
+
+
+def test_program_refuses_bad_files_in_one_line(tmp_path: Path, bare: dict[str, str]) -> None:
+    folders = {name: tmp_path / name for name in ("gaussian", "frame")}
+    for name, folder in folders.items():
+        pm.export(model_of(name), folder, format="numpy")
+    rows, table = tmp_path / "rows.csv", frame().head(3)
+    one = folders["gaussian"]
+
+    def refused(folder: Path, *args: object) -> str:
+        command = [sys.executable, "-S", folder / "predict.py", *args]
+        done = subprocess.run(command, env=bare, capture_output=True, text=True, check=False, timeout=60)  # type: ignore
+        assert done.returncode == 1
+        assert done.stderr.count("\n") == 1, done.stderr
+        return done.stderr
+
+    assert refused(one) == "usage: python predict.py FOLDER ROWS.csv [PREDICTIONS.csv]\n"
+    assert "No such file" in refused(one, one, tmp_path / "none.csv")
+    rows.write_text("x0,x1,x2,x3\n1,2,3,4\n")
+    assert refused(one, one, rows) == "error: no column 'x4', which the model was trained on. Add it to the file.\n"
+    rows.write_text("x0,x1,x2,x3,x4\n1,2,3,4,5\n1,,3,4,5\n")
+    assert refused(one, one, rows) == "error: data row 2, column 'x1' is no number, got ''. Fill it in.\n"
+    rows.write_text("1,2,3,4,5\n1,2,3,4\n")
+    assert "data row 2 has 4 cells, expected 5: ['x0', 'x1'" in refused(one, one, rows)
+    table.drop(columns="town").to_csv(rows, index=False)
+    assert "no column 'town', which the model was trained on" in refused(folders["frame"], folders["frame"], rows)
 
 
 def test_names_stay_out_of_the_source(tmp_path: Path) -> None:

@@ -88,11 +88,15 @@ def read_csv(path, names):
     """Return the columns of a CSV file by name; without a line of names, the columns have the names in order."""
     with open(path, newline="", encoding="utf-8-sig") as file:
         lines = [line for line in csv.reader(file) if line]
-    if lines and set(names) <= set(lines[0]):
+    known = [name for name in names if lines and name in lines[0]]
+    if lines and (len(known) == len(names) or any(name[:1].isalpha() for name in known)):
         names, lines = lines[0], lines[1:]
+    for row, cells in enumerate(lines, 1):
+        if len(cells) != len(names):
+            raise ValueError(f"data row {{row}} has {{len(cells)}} cells, expected {{len(names)}}: {{names}}.")
     return dict(zip(names, zip(*lines))) if lines else {{name: () for name in names}}
 
-
+{matrix}
 def main(folder, rows, target=None):
     """Predict the rows of a CSV file, and write one prediction a line."""
     model = load(folder)
@@ -104,7 +108,12 @@ def main(folder, rows, target=None):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) not in (3, 4):
+        sys.exit("usage: python predict.py FOLDER ROWS.csv [PREDICTIONS.csv]")
+    try:
+        main(*sys.argv[1:])
+    except (OSError, ValueError) as error:
+        sys.exit(f"error: {{error}}")
 '''
 _PROBA = '''
     def predict_proba(self, X):
@@ -118,9 +127,24 @@ _NUMBER_ROWS = """        X = np.asarray(X, dtype=np.float32)
             raise ValueError("X must be finite, got NaN or infinity. Fill missing values in.")
         return X
 """
+_MATRIX = '''
+def matrix(columns, names):
+    """Return the named columns as numbers (n, d)."""
+    found = np.empty((len(next(iter(columns.values()))), len(names)), np.float32)
+    for place, name in enumerate(names):
+        if name not in columns:
+            raise ValueError(f"no column {name!r}, which the model was trained on. Add it to the file.")
+        for row, cell in enumerate(columns[name]):
+            try:
+                found[row, place] = float(cell)
+            except ValueError:
+                raise ValueError(f"data row {row + 1}, column {name!r} is no number, got {cell!r}. Fill it in.")
+    return found
+
+'''
 _COLUMN_ROWS = """        missing = [column["name"] for column in self.facts["encoded"] if column["name"] not in X]
         if missing:
-            raise ValueError(f"X must have the columns seen in fit, got none called {missing[0]!r}.")
+            raise ValueError(f"no column {missing[0]!r}, which the model was trained on. Add it to the rows.")
         return [PARSERS[column["kind"]](np.asarray(X[column["name"]]), column) for column in self.facts["encoded"]]
 """
 _PARSE = '''
@@ -139,7 +163,7 @@ def numbers(cells, column):
                 found[row] = float(text.replace(",", ".") if column["decimal"] == "," else text.replace(",", ""))
             except ValueError:
                 if not column["from_text"]:
-                    raise ValueError(f"column {column['name']!r} has {text!r} at row {row}, which is no number.")
+                    raise ValueError(f"data row {row + 1}, column {column['name']!r} is no number, got {text!r}.")
     return found
 
 
@@ -212,7 +236,8 @@ def runtime(fitted: Fitted, graph: Graph, version: str) -> tuple[str, dict[str, 
         missing=_marks("MISSING", MISSING_MARKS) + _marks("MISSING_AMONG_NUMBERS", MISSING_AMONG_NUMBERS)
         if frame
         else "",
-        from_csv="columns" if frame else 'np.array([columns[name] for name in model.facts["columns"]], np.float32).T',
+        matrix="" if frame else _MATRIX,
+        from_csv="columns" if frame else 'matrix(columns, model.facts["columns"])',
     )
     n_lines = text.count("\n")
     if n_lines > _MOST_LINES:
