@@ -147,3 +147,13 @@ def test_workers_change_no_bit(phimap, model, tables, tmp_path):
         found.append((tmp_path / "p.csv").read_bytes())
     assert len(set(found)) == 1
     assert_refused(phimap("predict", model, tables / "labels.csv", "--workers", 0), "--n-jobs")
+
+
+def test_missing_columns_are_named_with_the_remedy(phimap, model, labelled, tmp_path):
+    labelled[["a"]].to_csv(tmp_path / "data.csv", index=False)
+    done = phimap("predict", model, tmp_path / "data.csv")
+    assert_refused(done, "lacks 'b', 'c', which the model was trained with. Add them, with empty cells")
+    assert "The file has 'a'." in done.stderr
+    assert_refused(
+        phimap("predict", model, tmp_path / "data.csv", "--target", "z"), "no target column 'z'. Choose from 'a'"
+    )

@@ -83,7 +83,7 @@ def test_an_encoder_takes_what_is_missing(phimap, fitted, tmp_path):
     (tmp_path / "narrow.csv").write_text("a\n1\n")
     narrow = phimap("predict", fitted["mixed"], tmp_path / "narrow.csv")
     assert narrow.exit_code == 2
-    assert "no feature column 'b'" in narrow.stderr
+    assert "lacks 'b', " in narrow.stderr
 
 
 @pytest.mark.parametrize("name", ["numbers", "mixed"])

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from phimap.cli.describe import inputs_text, task_of
+from phimap.cli.describe import inputs_text, some, task_of
 from phimap.cli.rows import in_terms_of, rows_read
 from phimap.io import BadRows, DataError, Rows, open_frame, open_table
 from phimap.io.batching import Block
+from phimap.io.columns import MissingColumnError, closest_first
 from phimap.io.formats import is_image_folder
 from phimap.io.images import times
 from phimap.tables import EncodedColumn, TableEncoder
@@ -62,7 +64,8 @@ class ModelRows:
         if self._encoder is not None:
             kinds = {column.name: _kind(column) for column in self._encoder.columns_ if column.name in (names or ())}
             types = {name: kind for name, kind in kinds.items() if kind is not None}
-            self.table: Rows = open_frame(path, target, types=types, **options)
+            with _missing_columns_named(data, options.get("columns", ())):
+                self.table: Rows = open_frame(path, target, types=types, **options)
         else:
             shape = getattr(model, "sample_shape_", ())
             if is_image_folder(Path(path)):
@@ -71,7 +74,8 @@ class ModelRows:
                 options["channels"] = shape[2] if len(shape) == 3 else None
             types = dict.fromkeys(options.get("columns", ()), "number")
             dtype = getattr(model, "input_dtype_", "float32")
-            self.table = open_table(path, target, types=types, dtype=dtype, **options)
+            with _missing_columns_named(data, options.get("columns", ())):
+                self.table = open_table(path, target, types=types, dtype=dtype, **options)
         if task_of(model) == "regression":
             self.table.expect_amounts()
         self._check_shape(None if is_array and self._encoder is not None else names)
@@ -130,6 +134,22 @@ class ModelRows:
                 f"{self._data}: has {table.n_features} feature columns, the model was trained on {n_columns}. "
                 "Give the same columns, or name the --target."
             )
+
+
+@contextmanager
+def _missing_columns_named(data: str, needed: Sequence[str]) -> Iterator[None]:
+    """Say which of the columns that the model needs are missing in `data`, if one is."""
+    try:
+        yield
+    except MissingColumnError as error:
+        if error.wanted not in needed:
+            raise
+        missing = [name for name in needed if name not in error.names]
+        raise DataError(
+            f"{data}: lacks {some([repr(name) for name in missing])}, which the model was trained with. Add "
+            f"{'it' if len(missing) == 1 else 'them'}, with empty cells where the value is not known. The file has "
+            f"{closest_first(missing[0], error.names)}."
+        ) from error
 
 
 def _kind(column: EncodedColumn) -> str | None:

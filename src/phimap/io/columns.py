@@ -21,6 +21,23 @@ class SchemaError(DataError):
     """A row does not fit the types of the columns, which were inferred from the first rows of the file."""
 
 
+class MissingColumnError(DataError):
+    """A table has no column of the wanted name.
+
+    Parameters
+    ----------
+    message : str
+    wanted : str
+    names : sequence of str
+        The columns of the table.
+    """
+
+    def __init__(self, message: str, wanted: str, names: Sequence[str]) -> None:
+        super().__init__(message)
+        self.wanted = wanted
+        self.names = tuple(names)
+
+
 @dataclass(frozen=True)
 class Selection:
     """Names of the chosen columns, in the order of the arrays.
@@ -130,4 +147,5 @@ def _resolve(where: str, names: Sequence[str], known: set[str], wanted: str | in
         position = len(names)
     if -len(names) <= position < len(names):
         return names[position]
-    raise DataError(f"{where}: no {word} {text!r}. Choose from {closest_first(text, names)}.")
+    message = f"{where}: no {word} {text!r}. Choose from {closest_first(text, names)}."
+    raise MissingColumnError(message, text, names)
