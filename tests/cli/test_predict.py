@@ -157,3 +157,25 @@ def test_missing_columns_are_named_with_the_remedy(phimap, model, labelled, tmp_
     assert_refused(
         phimap("predict", model, tmp_path / "data.csv", "--target", "z"), "no target column 'z'. Choose from 'a'"
     )
+
+
+def test_new_categories_are_noted_once_a_column(phimap, labelled, tmp_path):
+    rng = np.random.default_rng(0)
+    towns, many = rng.choice(["Bern", "Zug"], 600), [f"street {k}" for k in rng.integers(0, 90, 600)]
+    table = labelled[["a"]].assign(town=towns, street=many, colour="red")
+    table.loc[:99, "colour"] = "blue"
+    table.loc[0, "colour"] = "grey"
+    pm.save(learned(pm.KernelRegressor, table, labelled["b"]), tmp_path / "m.phimap")
+    table[1:].to_csv(tmp_path / "same.csv", index=False)
+    assert phimap("predict", tmp_path / "m.phimap", tmp_path / "same.csv").stderr == ""
+    table.loc[3, "town"] = None
+    table.loc[5:6, "town"] = ["Basel", "Genf"]
+    table.loc[9, "street"] = "street 1000"
+    table.to_csv(tmp_path / "new.csv", index=False)
+    notes = phimap("predict", tmp_path / "m.phimap", tmp_path / "new.csv").stderr.splitlines()
+    start, end = f"note: {tmp_path / 'new.csv'}: column", "Fit again with such rows if they are frequent."
+    assert notes == [
+        f"{start} 'town': 2 cells have categories new for the model, such as 'Basel'. {end}",
+        f"{start} 'street': 1 cell has a category new for the model, such as 'street 1000'. {end}",
+        f"{start} 'colour': 1 cell has a category new or too rare for the model, such as 'grey'. {end}",
+    ]

@@ -71,6 +71,8 @@ def run(options: PredictOptions) -> None:
         complain(f"{data}: {opened.n_filled:,} rows have {filled}.", "note")
     if opened.n_infinite:
         complain(f"{data}: {opened.n_infinite:,} rows left out for an infinite feature.", "note")
+    for note in opened.new_categories.notes:
+        complain(f"{data}: {note}", "note")
     if extra.note is not None:
         complain(f"{data}: {extra.note}", "note")
     if far.message is not None:

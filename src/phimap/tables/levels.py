@@ -66,6 +66,21 @@ class LevelEncoding(Encoding):
             places = places + np.where(places > n_levels, buckets[cells.codes], 0)
         return self.table[places]
 
+    def unknown(self, cells: Cells) -> tuple[int, str]:
+        """Return the number of cells whose category has no number of its own, and the first such category.
+
+        The number is 0 for hashed levels, since categories that share a number are the rule there.
+        """
+        if len(self.table) > len(self.levels) + 2:
+            return 0, ""
+        rows = np.flatnonzero(cells.places_in(self.levels) > len(self.levels))
+        return len(rows), cells.texts[cells.codes[rows[0]]] if len(rows) else ""
+
+    @property
+    def has_rare(self) -> bool:
+        """Whether rare categories of the training rows share a number with unknown ones."""
+        return f"={OTHER}" in self.labels
+
     def names(self) -> list[str]:
         return list(self.labels)
 
