@@ -152,7 +152,7 @@ def test_command_line_checks_the_table_and_scores_held_out_rows():
 def test_searched_kernels_take_a_search_corrections_and_trees():
     plain, searched = (cost(10**5, 28, 1024, kernel=kernel) for kernel in ("gaussian", "auto"))
     added = {stage.name for stage in searched.stages} - {stage.name for stage in plain.stages}
-    assert added == {"corrections", "trees"}
+    assert added == {"search", "corrections", "trees"}
     assert searched.seconds_of("search") > 0
     assert "corrections" not in {stage.name for stage in cost(10**5, 28, 1024, kernel="auto", memory=2**26).stages}
 

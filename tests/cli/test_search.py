@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,16 +45,30 @@ def test_result_lines_name_what_was_chosen(searched):
     assert float(found["length_scale"]) == pytest.approx(model.kernel_.length_scale, rel=1e-3)
 
 
+def test_the_screen_says_each_thing_once(searched):
+    stages, summary = [], []
+    for line in searched.result.stderr.splitlines():
+        found = re.match(r"([a-z -]+?)(: [\d.]+ s|  +)", line)
+        if found is not None:
+            (stages if found[2].startswith(":") else summary).append(found[1])
+    assert "search" in stages
+    assert "feature map" not in stages
+    assert {"data", "target", "kernel", "map", "relevances", "search"} <= set(summary)
+    told = [*summary, *values(searched.result.stdout)]
+    assert {name for name in told if told.count(name) > 1} <= {"kernel"}
+    assert set(stages) & set(told) <= {"search", "features"}
+
+
 def test_summary_and_info_name_the_leading_columns(searched, phimap):
     summary = searched.result.stderr
     info = phimap("info", searched.model).stdout
+    assert "diagonal" in info
     model = pm.load(searched.model)
     share = 100 * model.relevances_[2]
     for text in (summary, info):
         assert "Gaussian(length_scale=" in text
         assert f"[c] {share:.3g} %" in text
         assert text.index("[c]") < text.index(" a ")
-        assert "diagonal" in text
         assert f"{model.search_.errors.size} trials of gaussian" in text
 
 

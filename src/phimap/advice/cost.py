@@ -315,7 +315,7 @@ class _Clock:
         parts = {"drawing": self.machine.products(_DRAW * work.n_components, 4)}
         if work.search:
             parts["search"] = self.machine.products(_SEARCH + _SEARCH_COLUMN * work.n_columns, 4) / work.threads
-        return StageCost("feature map", parts, sum(parts.values()))
+        return StageCost("search" if work.search else "feature map", parts, sum(parts.values()))
 
     def _gram(self, moments: float) -> StageCost:
         work, machine, n, m = self.work, self.machine, float(self.work.n_train), self.work.n_components

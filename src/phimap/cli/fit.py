@@ -78,7 +78,7 @@ def run(options: FitOptions) -> None:
         write_all(_outputs(result, report_stages))
     report_seconds = sum(stage.seconds for stage in report_stages.finished)
     if not options.quiet:
-        print_summary(result, report_seconds)
+        print_summary(result)
     write(facts(result, report_seconds), as_json=options.json)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from phimap._printable import printable
 from phimap._progress import Stage, peak_memory
-from phimap.cli.describe import inputs_text, length_scale_of, metric_kind, search_facts, solver_text
+from phimap.cli.describe import inputs_text, length_scale_of, metric_kind, search_facts
 from phimap.cli.first_pass import Overview
 from phimap.cli.options import FitOptions
 from phimap.cli.output import Fact
@@ -61,8 +61,8 @@ def facts(result: Result, report_seconds: float) -> list[Fact]:
     return found
 
 
-def print_summary(result: Result, report_seconds: float) -> None:
-    """Print the result as a table on standard error. Standard output gets only the facts."""
+def print_summary(result: Result) -> None:
+    """Print as a table on standard error what neither the facts on standard output nor the stages say."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table as Grid
@@ -75,15 +75,10 @@ def print_summary(result: Result, report_seconds: float) -> None:
     grid.add_column()
     overview = result.overview
     grid.add_row("data", shown(f"{result.options.data}, {overview.n_rows:,} rows, {inputs_text(result.table)}"))
-    grid.add_row("task", shown(f"{result.task} of {result.table.target_name} ({result.why})"))
-    grid.add_row("split", f"{overview.n_train:,} rows to train, {overview.n_held_out:,} held out")
+    grid.add_row("target", shown(f"{result.table.target_name} ({result.why})"))
     grid.add_row("kernel", shown(kernel_text(result.model.kernel_)))
-    grid.add_row("map", f"{type(result.model.feature_map_).__name__}, {result.n_components:,} features")
-    grid.add_row("solver", shown(solver_text(result.model.solution_)))
+    grid.add_row("map", type(result.model.feature_map_).__name__)
     for name, value in search_facts(result.model, result.stages):
-        grid.add_row(name, shown(value))
-    for stage in result.stages:
-        grid.add_row(stage.name, f"{stage.seconds:.2f} s")
-    if result.options.report is not None:
-        grid.add_row("report", f"{report_seconds:.2f} s")
+        if name != "metric":
+            grid.add_row(name, shown(value))
     Console(stderr=True, highlight=False).print(grid)

@@ -97,7 +97,8 @@ def fit(
     if units is None and inputs.image_shape is None:
         owners = np.arange(inputs.width) if inputs.encoder is None else inputs.encoder.groups_
         warn_of_groups(summary.random_sample, owners, inputs.names)
-    with stages.stage("feature map"):
+    searches = settings.kernel.may_search() or settings.n_components == "auto"
+    with stages.stage("search" if searches else "feature map"):
         targets = learn_targets(targets, summary, settings)
         scaling = standardisation(summary, inputs, settings, complete=True)
         mapped, search = choose_map(summary, scaling, inputs, targets, settings, complete=True)
