@@ -94,6 +94,17 @@ def test_two_classes_have_a_curve_of_precision(phimap, tmp_path, rng):
     page = report_of(phimap, tmp_path, tmp_path / "data.csv", "kind", "--holdout", "0.3")
     assert "Precision against recall of rare" in page
     assert "The share of rare against the probability of rare" in page
+    # A tile explains the number that it shows.
+    assert "chance that a row of rare ranks above another; 0.5 is guessing" in page.partition("<dt>AUC</dt>")[2]
+
+
+def test_the_map_over_two_columns_says_where_it_extrapolates(phimap, tmp_path, rng):
+    rows = "\n".join(f"{a:.3f},{b:.3f},{a + b:.3f}" for a, b in rng.standard_normal((60, 2)))
+    (tmp_path / "data.csv").write_text("a_long_name,b,y\n" + rows)
+    page = report_of(phimap, tmp_path, tmp_path / "data.csv", "y")
+    assert "Pairs of values that no row has are coloured, too: there the prediction is an extrapolation." in page
+    # Names may break after underscores, and nowhere else while words fit.
+    assert '<th scope="row">a_<wbr>long_<wbr>name</th>' in page
 
 
 def test_the_command_keeps_all_but_folders(phimap, tables, tmp_path, monkeypatch, rng):

@@ -43,6 +43,9 @@ def test_trees_that_alone_predict_are_called_so(phimap, data, tmp_path, monkeypa
     assert "Boosted trees alone predict: the kernel model has no share in the predictions" in lead
     assert "rise of the error" in html
     assert "share of the metric" not in html.lower()
+    # Advice on the width of a kernel model that no prediction uses.
+    assert "--features" not in html.partition("<h2>Reproducibility")[0].partition("<pre>")[0]
+    assert "against the number of features" not in html
 
 
 def test_trees_with_a_part_of_the_output_leave_the_metric(phimap, data, tmp_path, monkeypatch):

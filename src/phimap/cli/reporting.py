@@ -74,7 +74,8 @@ def page(result: Result) -> str:
     options, overview, model = result.options, result.overview, result.model
     stages = list(result.stages)
     curves = None
-    if result.scores is not None:
+    # Boosted trees that alone predict leave no use for advice on the kernel model.
+    if result.scores is not None and not trees_alone(model):
         timed = Stages()
         rows = feature_rows(result.n_components, np.dtype(options.dtype).itemsize)
         with timed.stage("error curves"):
@@ -309,7 +310,7 @@ def _score_tiles(scores: Scores, target: str) -> list[tuple[str, str, str]]:
     balance = scores.rarer_class()
     if balance is None:
         return [*tiles, ("Balanced", f"{100 * scores.balanced_accuracy:.2f} %", "mean share found of each class")]
-    note = f"finds {100 * balance.recall:.3g} % of {balance.label}"
+    note = f"chance that a row of {balance.label} ranks above another; 0.5 is guessing"
     return [*tiles, ("AUC", f"{balance.auc:.3f}", note)]
 
 

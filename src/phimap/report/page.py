@@ -272,7 +272,10 @@ def _columns(facts: Facts) -> list[tuple[Plot | Bars, str]]:
         which = (
             "whose shuffling raises the error most" if facts.permutations else "with the largest shares of the metric"
         )
-        caption = f"Predictions by the two numeric columns {which}: {over} both are set to each pair."
+        caption = (
+            f"Predictions by the two numeric columns {which}: {over} both are set to each pair. Pairs of values that "
+            "no row has are coloured, too: there the prediction is an extrapolation."
+        )
         drawn.append((kernel_figures.along_pair(found.pair, label), caption))
     for place, one in enumerate(found.singles):
         caption = f"Predictions along {one.names[0]}: {over} it alone is set to each value."
