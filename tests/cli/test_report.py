@@ -99,7 +99,7 @@ def test_two_classes_have_a_curve_of_precision(phimap, tmp_path, rng):
 
 
 def test_the_map_over_two_columns_says_where_it_extrapolates(phimap, tmp_path, rng):
-    rows = "\n".join(f"{a:.3f},{b:.3f},{a + b:.3f}" for a, b in rng.standard_normal((60, 2)))
+    rows = "\n".join(f"{a:.3f},{b:.3f},{a + b:.3f}" for a, b in rng.standard_normal((400, 2)))
     (tmp_path / "data.csv").write_text("a_long_name,b,y\n" + rows)
     page = report_of(phimap, tmp_path, tmp_path / "data.csv", "y")
     assert "Pairs of values that no row has are coloured, too: there the prediction is an extrapolation." in page
