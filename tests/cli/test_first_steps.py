@@ -256,3 +256,8 @@ def test_cells_with_any_common_unit_are_numbers(phimap, tmp_path, options):
     done = phimap("predict", model, tmp_path / "new.csv")
     assert done.exit_code == 0, done.stderr
     np.testing.assert_allclose([float(line) for line in done.stdout.split()[1:]], [8.8, 0.01], atol=0.5)
+    # The model knows the unit: too few cells of this table have it to be recognised there.
+    (tmp_path / "new.csv").write_text("rooms,code\n880 rooms,A880\n400,A400\n300,A300\n")
+    done = phimap("predict", model, tmp_path / "new.csv")
+    assert "counts as missing" not in done.stderr
+    np.testing.assert_allclose([float(line) for line in done.stdout.split()[1:]], [8.8, 4, 3], atol=0.5)

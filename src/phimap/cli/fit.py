@@ -88,7 +88,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     most_rows, room = _batch_rows_and_room(options)
     # Workers may run in other folders.
     path = os.path.abspath(path) if options.scheduler is not None else path
-    selected = partial(open_selected, path, **{name: getattr(options, name) for name in _SELECTED})
+    selected = partial(open_selected, path, keeps_text=True, **{name: getattr(options, name) for name in _SELECTED})
     of_loss = _task_of_loss(options.loss)
     asked = of_loss or "auto" if options.task == "auto" else options.task
     # A learner that summarises rows before the task is known.

@@ -291,6 +291,7 @@ class TextColumns(ColumnFile):
         self._skips = source.bad_rows.ragged == "skip"
         self._file = CsvFile(source)
         self._types: dict[str, pa.DataType] = {}
+        self._target: str | None = None
         # How columns are read that the user declares numeric and that are parsed as text, and their first cells that
         # are not numbers.
         self._readings: dict[str, str | None] = {}
@@ -326,6 +327,7 @@ class TextColumns(ColumnFile):
         later row has text in it; `TableEncoder` then parses it. The `target` keeps the type inferred from the first
         block, so that a wrong cell is reported; a `TextTarget` parses text.
         """
+        self._target = target
         self._types = {name: self._first_guess(name, is_target=name == target) for name in columns}
         while True:
             try:
@@ -375,6 +377,8 @@ class TextColumns(ColumnFile):
             return False
         if not self._skips:
             raise error
+        if self._source.keeps_text and error.column != self._target:
+            return False
         self._readings[error.column] = None
         self._types[error.column] = pa.string()
         return True

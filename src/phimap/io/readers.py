@@ -211,7 +211,8 @@ def open_rows(
     Parameters
     ----------
     path, target, **options
-        As for `open_table`; `types` as for `open_frame`. If `types` is given, the file is opened as columns.
+        As for `open_table`; `types` as for `open_frame`. If `types` is given, the file is opened as columns. With
+        ``keeps_text=True``, text in features that `types` calls numbers stays text.
 
     Returns
     -------
@@ -314,6 +315,7 @@ def _source(
     dtype: Any = None,
     size: tuple[int, int] | None = None,
     channels: int | None = None,
+    keeps_text: bool = False,
 ) -> TableSource:
     """Check the arguments of `open_table` and `open_frame`."""
     if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
@@ -339,6 +341,7 @@ def _source(
         batch_rows=batch_rows,
         bad_rows=bad_rows,
         types=dict(types or {}),
+        keeps_text=keeps_text,
     )
 
 
