@@ -205,3 +205,23 @@ def test_the_command_needs_no_pandas(mixed, tmp_path):
     done = subprocess.run([sys.executable, "-c", WITHOUT_PANDAS, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert {"town", "day"} <= set(pd.read_parquet(tmp_path / "values.parquet").columns)
+
+
+def test_a_number_is_no_background(phimap, mixed):
+    model, data, _ = mixed
+    done = phimap("explain", model, data, "--background", "20")
+    assert_refused(done, "--background must be a table, got 20. The number of rows is --background-rows 20.")
+
+
+def test_rows_with_infinite_cells_are_left_out(phimap, tmp_path, rng):
+    X = rng.standard_normal((60, 2))
+    model = pm.KernelRegressor("gaussian", 16, metric=None, length_scale=2.0, alpha=0.1, random_state=0).fit(X, X[:, 0])
+    pm.save(model, tmp_path / "m.phimap")
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    frame.loc[3, "b"] = np.inf
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    done = phimap("explain", tmp_path / "m.phimap", tmp_path / "data.csv", "-q")
+    assert done.exit_code == 0, done.stderr
+    assert f"note: {tmp_path / 'data.csv'}: 1 rows left out for an infinite feature." in done.stderr
+    rows = pd.read_csv(io.StringIO(done.stdout))["row"].to_list()
+    assert rows == [*range(1, 4), *range(5, 61)]

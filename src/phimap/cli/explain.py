@@ -95,9 +95,13 @@ def _check(options: ExplainOptions) -> None:
 
 def _rows(opened: ModelRows, data: str) -> tuple[Any, np.ndarray]:
     """Return the rows of a table, which is called `data` in messages, and their numbers in the file."""
-    batches: list[Block] = list(opened.raw_batches(_BATCH))
+    # Frames are explained column by column, so they are not encoded. Rows of numbers with infinite cells are left out.
+    read = opened.batches if opened.model.encoder_ is None else opened.raw_batches
+    batches: list[Block] = list(read(_BATCH))
+    if opened.n_infinite:
+        complain(f"{data}: {opened.n_infinite:,} rows left out for an infinite feature.", "note")
     if not batches:
-        raise DataError(f"{data}: holds no rows. Give a table with rows.")
+        raise DataError(f"{data}: holds no rows that can be explained. Give a table with rows.")
     X = joined([X for X, _, _ in batches])
     if isinstance(X, np.ndarray):
         X = X.reshape(len(X), -1)

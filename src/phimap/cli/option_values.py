@@ -61,6 +61,13 @@ def kinds(option: str, text: str) -> dict[str, str]:
     return found
 
 
+def background_path(option: str, text: str) -> str:
+    """Read the path of a table; a number is more likely to be meant for another option."""
+    if text.isdigit() and not Path(text).exists():
+        raise ValueError(f"{option} must be a table, got {text}. The number of rows is --background-rows {text}.")
+    return data_path(option, text)
+
+
 def data_path(option: str, text: str) -> str:
     """Read the path of data.
 

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from phimap._options import Option, Quiet, words
-from phimap.cli.option_values import data_path, height_and_width, kinds, levels, model_path, number_or, positive_integer
+from phimap.cli.option_values import (
+    background_path,
+    data_path,
+    height_and_width,
+    kinds,
+    levels,
+    model_path,
+    number_or,
+    positive_integer,
+)
 from phimap.config import parse_seconds
 
 _auto_or_count = number_or("auto", int, "an integer or auto", " Use for example 4096.")
@@ -225,7 +234,7 @@ class ExplainOptions:
         Option(
             "Table with whose rows the explained rows are compared, such as the training table. Default: the table "
             "itself.",
-            read=data_path,
+            read=background_path,
         ),
     ] = None
     background_rows: Annotated[int, Option("Rows of the background, drawn at random.")] = 100
