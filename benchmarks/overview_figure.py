@@ -185,12 +185,13 @@ def caption(found: dict[str, dict[str, Pair]], text: str) -> str:
         name: _mean(np.array([pair[3] / pair[1] for pair in found[name].values()])) for name in ("lightgbm", "hgb")
     }
     sampled = found["sampler"].values()
-    xrfm = f"than xRFM on {larger['xrfm']} of {tables['xrfm']}, " if tables["xrfm"] else ""
+    xrfm = f"xRFM on {larger['xrfm']} of {tables['xrfm']}, " if tables["xrfm"] else ""
     return (
-        f"phimap errs more than LightGBM on {larger['lightgbm']} of {tables['lightgbm']} tables and more than "
-        f"HistGradientBoosting on {larger['hgb']} of {tables['hgb']}, and its fits take {slower['lightgbm']:.0f} and "
-        f"{slower['hgb']:.0f} times as long; {xrfm}than RBFSampler with "
-        f"ridge regression on {sum(pair[0] < pair[2] for pair in sampled)} of {len(sampled)}."
+        f"LightGBM has a smaller error than phimap on {larger['lightgbm']} of {tables['lightgbm']} tables, "
+        f"HistGradientBoosting on {larger['hgb']} of {tables['hgb']}, {xrfm}and RBFSampler with ridge regression on "
+        f"{sum(pair[0] < pair[2] for pair in sampled)} of {len(sampled)}. A default fit of phimap takes "
+        f"{slower['lightgbm']:.0f} times as long as one of LightGBM, and {slower['hgb']:.0f} times as long as one of "
+        "HistGradientBoosting."
     )
 
 
