@@ -22,7 +22,7 @@ from phimap.cli.checkpoint import checkpoint_of, data_facts
 from phimap.cli.describe import some
 from phimap.cli.errors import complain
 from phimap.cli.first_pass import Overview, coarse_columns, constant_columns, first_pass
-from phimap.cli.groups import RowGroups
+from phimap.cli.groups import RowGroups, RowWeights
 from phimap.cli.held_out import score
 from phimap.cli.options import FitOptions
 from phimap.cli.output import write
@@ -96,7 +96,8 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
 
     # Open the table, and make the first pass. The rows are numbers, or columns for an encoder.
     groups = RowGroups.read(path, options.data, options.groups, options.time, options.holdout, options.seed)
-    left_out = [*(options.drop or ()), *filter(None, (options.groups, options.time))]
+    weights = RowWeights.read(path, options.data, options.weights)
+    left_out = [*(options.drop or ()), *filter(None, (options.groups, options.time, options.weights))]
     table = selected(drop=left_out or None)
     with stages.stage("checking the data", table.n_rows, "rows") as advance:
         facts_of = partial(
@@ -156,11 +157,13 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
         if options.scheduler is not None:
             _fit_on_workers(learner, training, overview.n_train, options.scheduler, names)
         else:
+            # The first pass did not weigh the rows. Rows of weight 0 are left out, so their number is not known.
+            weighted = training if weights is None else replace(training, weights=weights, n_rows=None)
             learner.fit_batches(
-                training,
+                weighted,
                 overview.encoder,
                 checkpoint=checkpoint,
-                summary=overview.summary,
+                summary=overview.summary if weights is None else None,
                 feature_names=names,
                 groups=overview.of_training,
             )
@@ -263,6 +266,8 @@ def _check(options: FitOptions) -> None:
         )
     if options.scheduler is not None and (options.groups or options.time):
         raise ValueError("--groups and --time work without --scheduler, got it. Leave --scheduler out.")
+    if options.scheduler is not None and options.weights:
+        raise ValueError("--weights works without --scheduler, got both. Leave --scheduler out.")
     if options.scheduler is not None and options.data == MARK:
         raise ValueError("--scheduler needs a file that the workers can read, got standard input. Store it first.")
     check_distinct(("--model", options.model), ("--report", options.report))

@@ -1,4 +1,4 @@
-"""The column of ``--groups`` or ``--time``. Its cells determine which rows are held out together."""
+"""Columns that are no features: ``--groups`` or ``--time``, which decide what is held out, and ``--weights``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from phimap.io import BadRows, DataError, open_frame
 from phimap.learn.rows.units import units_of
+from phimap.tables.cells import numbers_in, text_column
 from phimap.tables.moments import moments_of
 
 
@@ -62,6 +63,42 @@ class RowGroups:
             raise DataError(
                 f"{self.where} has no value in data row {int(numbers[missing.argmax()])}. Fill it in, or leave the row "
                 "out."
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class RowWeights:
+    """The weight of every row of a file.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_rows,)
+        NaN where the cell is missing or no number.
+    where : str
+        The file and the column, for messages.
+    """
+
+    values: np.ndarray
+    where: str
+
+    @classmethod
+    def read(cls, path: str, data: str, name: str | None) -> RowWeights | None:
+        """Read the column from the file at `path`, called `data` in messages; None without a name."""
+        if name is None:
+            return None
+        return cls(numbers_in(text_column(_cells(path, name)), "."), f"{data}: column {name!r}")
+
+    def of_rows(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the weights (r,) of the rows with these numbers in the file, from 1."""
+        found = self.values[numbers - 1]
+        bad = ~(found >= 0)
+        if bad.any():
+            row = int(bad.argmax())
+            got = "none" if np.isnan(found[row]) else f"{found[row]:g}"
+            raise DataError(
+                f"{self.where} must hold a weight of at least 0 in every row, got {got} in data row "
+                f"{int(numbers[row])}. Correct it, or leave the row out."
             )
         return found
 

@@ -49,6 +49,10 @@ Time = Annotated[
     str | None,
     Option("Column of moments, as numbers or as dates in one form: the last are held out. No feature."),
 ]
+Weights = Annotated[
+    str | None,
+    Option("Column of weights of the training rows: 2 counts like two equal rows, 0 leaves a row out. No feature."),
+]
 Strict = Annotated[bool, Option("Refuse a table with rows that cannot be used, in place of leaving them out.")]
 Memory = Annotated[
     str | None,
@@ -145,6 +149,7 @@ class FitOptions:
     types: Types = None
     groups: Groups = None
     time: Time = None
+    weights: Weights = None
     strict: Strict = False
     size: Annotated[
         tuple[int, int] | None,

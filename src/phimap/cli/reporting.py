@@ -323,6 +323,8 @@ def _data(result: Result) -> list[tuple[str, str]]:
         ("target", str(table.target_name)),
         ("task", f"{result.task} ({result.why})"),
     ]
+    if result.options.weights is not None:
+        rows.append(("weights", result.options.weights))
     target = overview.target
     if result.task == "classification":
         rows.append(("classes", f"{len(result.model.classes_)}: {some(result.model.classes_)}"))

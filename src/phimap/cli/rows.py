@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from phimap.cli.errors import complain
-from phimap.cli.groups import RowGroups
+from phimap.cli.groups import RowGroups, RowWeights
 from phimap.config import stated_budget
 from phimap.io import DataError, ProportionalHoldout, Rows, open_rows
 from phimap.io.batching import Block, chosen, in_batches
@@ -32,7 +32,8 @@ class SplitRows:
     Whether a row is held out depends only on its group. Without groups, it depends on the seed, on its index among the
     usable rows and, if `by_class`, on the targets up to this row; see `phimap.io.ProportionalHoldout`. An `encoder`
     encodes the rows of a frame. It encodes each training row with targets of other rows. `n_rows` is the number of rows
-    in one iteration, or None if unknown. If `kept` holds all these rows, the table is not read.
+    in one iteration, or None if unknown. If `kept` holds all these rows, the table is not read. With `weights`,
+    batches are (X, y, weights).
     """
 
     table: Rows
@@ -45,18 +46,20 @@ class SplitRows:
     n_rows: int | None = None
     kept: Sequence[Block] | None = None
     groups: RowGroups | None = None
+    weights: RowWeights | None = None
 
-    def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return read_ahead(self.between(0, None))
 
-    def between(self, start: int, stop: int | None) -> Iterator[tuple[Any, np.ndarray]]:
+    def between(self, start: int, stop: int | None) -> Iterator[tuple[Any, ...]]:
         """Yield batches `start` to ``stop - 1``, or all from `start` on if `stop` is None.
 
         Earlier batches are read, too.
         """
         for index, (X, y, numbers) in enumerate(islice(in_batches(self._blocks(), self.batch_rows), stop)):
             if index >= start:
-                yield self._encoded(X, index * self.batch_rows, numbers), y  # pyright: ignore[reportReturnType]
+                rows = self._encoded(X, index * self.batch_rows, numbers)
+                yield (rows, y) if self.weights is None else (rows, y, self.weights.of_rows(numbers))
 
     def _encoded(self, X: Any, first: int, numbers: np.ndarray) -> Any:
         """Encode rows `X`, whose numbers in the file are `numbers` (r,).
