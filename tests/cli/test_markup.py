@@ -35,7 +35,7 @@ def test_names_like_markup_are_shown_as_they_are(phimap, table, tmp_path):
     }
     texts = {command: result.stdout + result.stderr for command, result in shown.items()}
     assert {command: result.exit_code for command, result in shown.items()} == dict.fromkeys(shown, 0), texts
-    assert f"classification of {target}" in texts["fit"]
+    assert f" {target} (" in texts["fit"]
     assert target in texts["info"]
     page = (tmp_path / "r.html").read_text()
     assert [name for name in (a, b, target, "[/a]") if name not in page] == []
