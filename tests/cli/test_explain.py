@@ -222,6 +222,6 @@ def test_rows_with_infinite_cells_are_left_out(phimap, tmp_path, rng):
     frame.to_csv(tmp_path / "data.csv", index=False)
     done = phimap("explain", tmp_path / "m.phimap", tmp_path / "data.csv", "-q")
     assert done.exit_code == 0, done.stderr
-    assert f"note: {tmp_path / 'data.csv'}: 1 rows left out for an infinite feature." in done.stderr
+    assert f"note: {tmp_path / 'data.csv'}: 1 row left out for an infinite feature." in done.stderr
     rows = pd.read_csv(io.StringIO(done.stdout))["row"].to_list()
     assert rows == [*range(1, 4), *range(5, 61)]

@@ -52,7 +52,7 @@ def test_rows_without_a_feature_are_filled_and_others_have_an_empty_prediction(p
     assert np.ptp(found["prediction"][[0, 2, 6]]) < 1e-6
     assert found["prediction"][1] != found["prediction"][0] != found["prediction"][3]
     assert "2 rows have missing cells, which are filled with the medians of the training rows." in told
-    assert "1 rows left out for an infinite feature." in told
+    assert "1 row left out for an infinite feature." in told
     assert "2 rows left out for another number of values than columns: data rows 5, 8." in told
     refused = phimap("predict", fitted["numbers"], path, "--strict")
     assert refused.exit_code == 2

@@ -98,8 +98,7 @@ def _rows(opened: ModelRows, data: str) -> tuple[Any, np.ndarray]:
     # Frames are explained column by column, so they are not encoded. Rows of numbers with infinite cells are left out.
     read = opened.batches if opened.model.encoder_ is None else opened.raw_batches
     batches: list[Block] = list(read(_BATCH))
-    if opened.n_infinite:
-        complain(f"{data}: {opened.n_infinite:,} rows left out for an infinite feature.", "note")
+    opened.note_infinite()
     if not batches:
         raise DataError(f"{data}: holds no rows that can be explained. Give a table with rows.")
     X = joined([X for X, _, _ in batches])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from phimap.cli.describe import inputs_text, some, task_of
+from phimap.cli.errors import complain
 from phimap.cli.new_categories import NewCategories
 from phimap.cli.rows import in_terms_of, rows_read
 from phimap.io import BadRows, DataError, Rows, open_frame, open_table
@@ -95,6 +96,12 @@ class ModelRows:
                 self.new_categories.count(X)
                 with in_terms_of(self._data, partial(self._row_name, numbers)):
                     yield self._encoder.transform(X), y, numbers
+
+    def note_infinite(self) -> None:
+        """Write a note on the rows that were left out for an infinite cell."""
+        if self.n_infinite:
+            rows = "1 row" if self.n_infinite == 1 else f"{self.n_infinite:,} rows"
+            complain(f"{self._data}: {rows} left out for an infinite feature.", "note")
 
     def raw_batches(self, rows: int) -> Iterator[Block]:
         """Yield batches as `batches` does, with frames in place of encoded rows if the model encodes frames."""

@@ -69,8 +69,7 @@ def run(options: PredictOptions) -> None:
     if opened.n_filled:
         filled = "missing cells, which are filled with the medians of the training rows"
         complain(f"{data}: {opened.n_filled:,} rows have {filled}.", "note")
-    if opened.n_infinite:
-        complain(f"{data}: {opened.n_infinite:,} rows left out for an infinite feature.", "note")
+    opened.note_infinite()
     for note in opened.new_categories.notes:
         complain(f"{data}: {note}", "note")
     if extra.note is not None:
