@@ -79,11 +79,11 @@ class CatBoost(BaseEstimator):
     def fit(self, X: Any, y: np.ndarray) -> Self:
         import catboost
 
-        kind = catboost.CatBoostRegressor if self.task == "regression" else catboost.CatBoostClassifier
+        kind: Any = catboost.CatBoostRegressor if self.task == "regression" else catboost.CatBoostClassifier
         # The last option prevents a fit from writing files into the working directory.
         model = kind(random_seed=self.seed, thread_count=self.n_jobs or -1, verbose=False, allow_writing_files=False)
         texts = None if isinstance(X, np.ndarray) else [n for n, c in enumerate(cells_of(X).values()) if c.is_text]
-        self.model_ = model.fit(_table(X), y, cat_features=texts)
+        self.model_: Any = model.fit(_table(X), y, cat_features=texts)
         return self
 
     @property

@@ -70,8 +70,7 @@ def read(path: str | os.PathLike[str]) -> list[Fit]:
             entry = json.loads(line)
         except json.JSONDecodeError:
             entry = None
-        names = set(entry) if isinstance(entry, dict) else set()
-        if names | {"log_loss"} != set(COLUMNS):
+        if not isinstance(entry, dict) or {"log_loss", *entry} != set(COLUMNS):
             raise DataError(f"line {number} of {path} is not a fit to a table. Name another file, or remove the line.")
         # Files of earlier versions have no log loss.
         found.append({"log_loss": None} | entry)
