@@ -155,6 +155,31 @@ def test_cells_of_csv_with_numpy_alone(tmp_path: Path, bare: dict[str, str]) -> 
     assert_array_equal(pd.read_csv(tmp_path / "out.csv", header=None)[0], expected)
 
 
+def test_amounts_and_units_are_read_as_in_fit(tmp_path: Path) -> None:
+    """Cells with a currency, a unit or separators were missing in an export, without a word."""
+    rng = np.random.default_rng(0)
+    a, b, c, d, e = (rng.uniform(1000, 90_000, 200).round(1) for _ in range(5))
+    frame = pd.DataFrame(
+        {
+            "dollars": [f"${x:,.2f}" for x in a],
+            "francs": [f"CHF {x:,.1f}" for x in b],
+            "weights": [f"{x:.1f} kg" for x in c],
+            "shares": [f"{x:.1f}%" for x in d],
+            "euros": [f"{x:,.1f} €".translate(str.maketrans(",.", ".,")) for x in e],
+            "quoted": [f"{x:,.1f}".replace(",", "'") for x in a + b],
+            "rooms": [f"{round(x) % 9 + 1} room{'s' * (round(x) % 9 > 0)}" for x in a],
+        }
+    )
+    frame.iloc[::9, 0] = "?"
+    model = pm.KernelRegressor("gaussian", 64, metric=None, random_state=0).fit(frame, a + b - c + d - e)
+    pm.export(model, tmp_path, format="numpy")
+    runtime = module_of(tmp_path).load(tmp_path)
+    rows = frame.sample(frac=1.0, random_state=1)
+    rows.iloc[::7, 2] = None
+    assert_near(runtime.predict(rows), predicted(model, rows), 1e-5)
+    assert_near(runtime.predict({name: rows[name].to_numpy() for name in rows}), predicted(model, rows), 1e-5)
+
+
 def test_runtime_refuses_bad_rows(plain: Any, tmp_path: Path) -> None:
     pm.export(plain, tmp_path, format="numpy")
     runtime = module_of(tmp_path).load(tmp_path)

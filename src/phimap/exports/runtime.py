@@ -14,6 +14,7 @@ from phimap.exports.frames import used_columns
 from phimap.exports.graph import ExportError, Graph
 from phimap.exports.numpy_source import GraphSource
 from phimap.learn.fitted import Fitted
+from phimap.tables.cells import number_steps
 from phimap.tables.dates import DateEncoding
 from phimap.tables.levels import LevelEncoding
 
@@ -30,6 +31,7 @@ As a program:  python predict.py FOLDER ROWS.csv [PREDICTIONS.csv]
 
 import csv
 import json
+import re
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -159,12 +161,19 @@ def numbers(cells, column):
         if text.lower() in ("true", "false"):
             found[row] = text.lower() == "true"
         elif text not in MISSING_AMONG_NUMBERS:
-            try:
-                found[row] = float(text.replace(",", ".") if column["decimal"] == "," else text.replace(",", ""))
-            except ValueError:
-                if not column["from_text"]:
-                    raise ValueError(f"data row {row + 1}, column {column['name']!r} is no number, got {text!r}.")
+            number = replaced(text, column["before"])  # without a currency and a unit
+            if re.search(column["number"], number, re.ASCII):
+                found[row] = float(replaced(number, column["after"]))
+            elif not column["from_text"]:
+                raise ValueError(f"data row {row + 1}, column {column['name']!r} is no number, got {text!r}.")
     return found
+
+
+def replaced(text, patterns):
+    """Return a text after all replacements."""
+    for pattern, new in patterns:
+        text = re.sub(pattern, new, text, flags=re.ASCII)
+    return text
 
 
 def texts(cells, column):
@@ -271,7 +280,7 @@ def _facts(fitted: Fitted, source: GraphSource) -> dict[str, Any]:
         elif isinstance(encoding, DateEncoding):
             fact |= {"kind": "times", "form": encoding.form}
         else:
-            fact |= {"kind": "numbers", "decimal": encoding.decimal, "from_text": encoding.from_text}
+            fact |= {"kind": "numbers", "from_text": encoding.from_text} | number_steps(encoding.decimal)._asdict()
         encoded.append(fact)
     names = [column.name for column in encoder.columns_]
     return {"labels": labels, "columns": names, "encoded": encoded, "levels": source.levels}

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +16,10 @@ from phimap._missing import MISSING_MARKS
 
 # The type is Any because the functions are created at import, so type checkers cannot see them.
 pc: Any = pyarrow.compute
+# Spaces that do not break a line. As characters, they are the same in patterns of Arrow and of the module ``re``.
+_SPACES = "\xa0\u202f"
 # Digits without separators, or in groups of three with a separator that is not the decimal mark.
-_WHOLE = r"\d+|[1-9]\d{{0,2}}([{thousands} '\x{{a0}}\x{{202f}}]\d{{3}})+"
+_WHOLE = r"\d+|[1-9]\d{{0,2}}([{thousands} '" + _SPACES + r"]\d{{3}})+"
 _NUMBER = rf"^[+-]?(({_WHOLE})({{decimal}}\d*)?|{{decimal}}\d+)([eE][+-]?\d+)?$"
 _PATTERNS = {".": _NUMBER.format(thousands=",", decimal=r"\."), ",": _NUMBER.format(thousands=".", decimal=",")}
 _SEPARATORS = {".": ",", ",": "."}
@@ -266,15 +268,37 @@ def numbers_in(texts: pa.Array, decimal: str) -> np.ndarray:
         The decimal mark, ``"."`` or ``","``; the other mark, spaces and apostrophes may separate thousands. A currency,
         a tab and a unit may follow the mark. Cells may then have the currency before, and the unit after, a number.
     """
+    steps = number_steps(decimal)
+    for pattern, new in steps.before:
+        texts = pc.replace_substring_regex(texts, pattern, new)
+    texts = pc.if_else(pc.match_substring_regex(texts, steps.number), texts, None)
+    for pattern, new in steps.after:
+        texts = pc.replace_substring_regex(texts, pattern, new)
+    return texts.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+
+
+class NumberSteps(NamedTuple):
+    """How a text becomes a number: replacements of regular expressions, the form of a number, and more replacements.
+
+    A text that has not the form after the first replacements is no number.
+    """
+
+    before: list[tuple[str, str]]
+    number: str
+    after: list[tuple[str, str]]
+
+
+def number_steps(decimal: str) -> NumberSteps:
+    """Return the steps of `numbers_in`; for the module ``re``, the patterns need its flag ``ASCII``."""
     decimal, affixes = decimal[:1], decimal[1:]
-    if affixes:
-        texts = _without(texts, *affixes.split("\t"))
-    matches = pc.match_substring_regex(texts, _PATTERNS[decimal])
-    kept = pc.if_else(matches, texts, None)
-    kept = pc.replace_substring_regex(kept, rf"[{_SEPARATORS[decimal]} '\x{{a0}}\x{{202f}}+]", "")
-    if decimal == ",":
-        kept = pc.replace_substring(kept, ",", ".")
-    return kept.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    before, after = affixes.split("\t") if affixes else ("", "")
+    first = [(rf"^([+-]?){re.escape(before)}\s*", r"\1")] if before else []
+    if after:
+        singular = _singular(after)
+        plural = "s?" if _COUNTED.fullmatch(singular) else ""
+        first.append((rf"[\s{_SPACES}]*{re.escape(singular)}{plural}$", ""))
+    last = [(rf"[{_SEPARATORS[decimal]} '{_SPACES}+]", "")]
+    return NumberSteps(first, _PATTERNS[decimal], [*last, (",", ".")] if decimal == "," else last)
 
 
 def readings_of(texts: Sequence[str], decimal: str = ".") -> list[str]:
@@ -309,17 +333,6 @@ def affixes_of(texts: Sequence[str]) -> str:
 def _singular(unit: str) -> str:
     """Return a unit without the s of its plural: ``1 room`` has the unit of ``2 rooms``."""
     return unit[:-1] if unit.endswith("s") and _COUNTED.fullmatch(unit[:-1]) else unit
-
-
-def _without(texts: pa.Array, before: str, after: str) -> pa.Array:
-    """Remove a currency before, and a unit after, the numbers in texts."""
-    if before:
-        texts = pc.replace_substring_regex(texts, rf"^([+-]?){re.escape(before)}\s*", r"\1")
-    if not after:
-        return texts
-    singular = _singular(after)
-    plural = "s?" if _COUNTED.fullmatch(singular) else ""
-    return pc.replace_substring_regex(texts, rf"[\s\x{{a0}}]*{re.escape(singular)}{plural}$", "")
 
 
 def seconds_in(texts: pa.Array, form: str) -> np.ndarray:
