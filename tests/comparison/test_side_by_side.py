@@ -318,6 +318,23 @@ def test_lightgbm_gets_categories_of_its_own_kind(labels):
     np.testing.assert_array_equal(fit.classes_[fit.predict_proba(frame).argmax(axis=1)], fit.predict(frame))
 
 
+@pytest.mark.parametrize("name", ["lightgbm", "catboost"])
+def test_peers_get_amounts_and_dates_as_numbers(name):
+    """As categories, nearly every cell of the test rows was unknown to them."""
+    pytest.importorskip(name)
+    rng = np.random.default_rng(0)
+    price, days = rng.uniform(1000, 9000, 400), rng.integers(0, 3000, 400)
+    dates = pd.Timestamp("2015-03-02") + pd.to_timedelta(days, unit="D")
+    kind = rng.choice(["a", "b"], 400)
+    text = pd.DataFrame({"price": [f"${x:,.2f}" for x in price], "date": dates.strftime("%d.%m.%Y"), "kind": kind})
+    plain = pd.DataFrame({"price": price.round(2), "date": dates, "kind": kind})
+    y = price + days + 1000 * (kind == "a")
+    method = METHODS[name]
+    make = method.make_for_frames or method.make
+    found = [make("regression", None, 0).fit(X[:300], y[:300]).predict(X[300:]) for X in (text, plain)]
+    np.testing.assert_array_equal(*found)
+
+
 @pytest.mark.parametrize("labels", [False, True], ids=["numbers", "labels"])
 def test_catboost_gets_categories_of_its_own_kind(labels):
     catboost = pytest.importorskip("catboost")

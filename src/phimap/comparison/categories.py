@@ -3,20 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metaestimators import available_if
 
+from phimap.tables import TableEncoder
+from phimap.tables.dates import DateEncoding
 from phimap.tables.frames import cells_of
+from phimap.tables.numbers import NumberEncoding
+from phimap.tables.tallies import likely_form
+
+if TYPE_CHECKING:
+    from phimap.tables.cells import Cells
 
 # The category that CatBoost gets for a missing text.
 _MISSING = ""
 
 
+class _Readings:
+    """How the columns of a frame are read: numbers and times as numbers, other text as categories.
+
+    Amounts, numbers with a unit and dates that are text are read as `TableEncoder` reads them.
+    """
+
+    def __init__(self, X: Any) -> None:
+        self._encodings: dict[str, Any] = {}
+        if any(cells.is_text for cells in cells_of(X).values()):
+            self._encodings = {column.name: column.encoding for column in TableEncoder().fit(X).columns_}
+
+    def numbers(self, cells: Cells) -> np.ndarray | None:
+        """Return the cells as numbers (n,), with NaN for missing cells; None for categories."""
+        if not cells.is_text:
+            return cells.numbers()
+        encoding = self._encodings[cells.name]
+        if isinstance(encoding, NumberEncoding):
+            return cells.numbers(encoding.decimal)
+        if isinstance(encoding, DateEncoding):
+            return cells.seconds(encoding.form or likely_form(cells), encoding.zone)
+        return None
+
+
 class NativeCategories(BaseEstimator):
     """A LightGBM model whose input has text as categories, times as seconds and missing cells as NaN.
+
+    Text of numbers and dates is read, see `_Readings`.
 
     Parameters
     ----------
@@ -28,8 +60,8 @@ class NativeCategories(BaseEstimator):
         self.model = model
 
     def fit(self, X: Any, y: np.ndarray) -> Self:
-        columns = cells_of(X)
-        texts = {name: cells for name, cells in columns.items() if cells.is_text}
+        columns, self.readings_ = cells_of(X), _Readings(X)
+        texts = {name: cells for name, cells in columns.items() if self.readings_.numbers(cells) is None}
         self.levels_ = {
             name: tuple(cells.texts[code] for code in np.unique(cells.codes) if code >= 0)
             for name, cells in texts.items()
@@ -52,7 +84,10 @@ class NativeCategories(BaseEstimator):
 
     def _numbers(self, columns: Mapping[str, Any]) -> np.ndarray:
         """Return the cells as numbers (n, d): text as level indices, missing cells and levels unseen in fit as NaN."""
-        return np.column_stack([self._codes(cells) if cells.is_text else cells.numbers() for cells in columns.values()])
+        found = {name: self.readings_.numbers(cells) for name, cells in columns.items()}
+        return np.column_stack(
+            [self._codes(cells) if found[name] is None else found[name] for name, cells in columns.items()]
+        )
 
     def _codes(self, cells: Any) -> np.ndarray:
         levels = self.levels_[cells.name]
@@ -82,8 +117,10 @@ class CatBoost(BaseEstimator):
         kind: Any = catboost.CatBoostRegressor if self.task == "regression" else catboost.CatBoostClassifier
         # The last option prevents a fit from writing files into the working directory.
         model = kind(random_seed=self.seed, thread_count=self.n_jobs or -1, verbose=False, allow_writing_files=False)
-        texts = None if isinstance(X, np.ndarray) else [n for n, c in enumerate(cells_of(X).values()) if c.is_text]
-        self.model_: Any = model.fit(_table(X), y, cat_features=texts)
+        self.readings_ = None if isinstance(X, np.ndarray) else _Readings(X)
+        table = self._table(X)
+        texts = [n for n in range(table.shape[1]) if table.dtype == object and isinstance(table[0, n], str)]
+        self.model_: Any = model.fit(table, y, cat_features=texts)
         return self
 
     @property
@@ -91,24 +128,23 @@ class CatBoost(BaseEstimator):
         return self.model_.classes_
 
     def predict(self, X: Any) -> np.ndarray:
-        return np.ravel(self.model_.predict(_table(X)))
+        return np.ravel(self.model_.predict(self._table(X)))
 
     @available_if(lambda self: self.task == "classification")
     def predict_proba(self, X: Any) -> np.ndarray:
-        return self.model_.predict_proba(_table(X))
+        return self.model_.predict_proba(self._table(X))
 
-
-def _table(X: Any) -> Any:
-    """Return an array unchanged, and the cells of a frame as an array of objects (n, d): texts and numbers."""
-    if isinstance(X, np.ndarray):
-        return X
-    columns = list(cells_of(X).values())
-    table = np.empty((len(X), len(columns)), dtype=object)
-    for place, cells in enumerate(columns):
-        if cells.is_text:
-            texts = np.array([*cells.texts, _MISSING], dtype=object)
-            # The code of a missing cell is -1, which selects the last entry.
-            table[:, place] = texts[cells.codes]
-        else:
-            table[:, place] = cells.numbers()
-    return table
+    def _table(self, X: Any) -> np.ndarray:
+        """Return an array unchanged, and the cells of a frame as an array of objects (n, d): texts and numbers."""
+        if self.readings_ is None:
+            return X
+        columns = list(cells_of(X).values())
+        table = np.empty((len(X), len(columns)), dtype=object)
+        for place, cells in enumerate(columns):
+            if (numbers := self.readings_.numbers(cells)) is None:
+                texts = np.array([*cells.texts, _MISSING], dtype=object)
+                # The code of a missing cell is -1, which selects the last entry.
+                table[:, place] = texts[cells.codes]
+            else:
+                table[:, place] = numbers
+        return table
