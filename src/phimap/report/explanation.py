@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from phimap.explain import Explanation
 from phimap.report.bars import Bars
 from phimap.report.page import environment
 from phimap.report.style import INK, MAIN, MUTED, PAPER, SECOND, SEQUENCE, Plot, plain, shortened
+from phimap.tables.tallies import likely_form
 
 # Number of columns in the table, in the figure of all rows and in the waterfall; number of figures of single columns.
 _LISTED, _SWARM, _FALL, _DRAWN = 20, 10, 9, 4
@@ -23,8 +23,8 @@ _MOST_MARKS, _MOST_CATEGORIES = 1000, 8
 _BINS, _HALF = 60, 0.36
 # Longest label of a column or a category, in letters.
 _LETTERS = 18
-# A date, with or without a time of day.
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T].*)?$")
+# Least share of the texts of a column that must be numbers or dates for an axis of numbers, and seconds of a year.
+_SHARE_READ, _YEAR = 0.9, 365.2425 * 86_400
 
 
 def page(
@@ -269,25 +269,25 @@ def _colours(cells: np.ndarray) -> Any:
 
 
 def _numbers(cells: np.ndarray) -> np.ndarray | None:
-    """The cells as numbers, with NaN for missing cells; None if the cells are not numbers."""
-    present = [cell for cell in cells.tolist() if cell is not None]
-    if present and all(_DATE.match(str(cell)) for cell in present):
-        return np.array([np.nan if cell is None else _years(str(cell)) for cell in cells.tolist()])
-    if not all(isinstance(cell, int | float) for cell in present):
-        return None
-    return np.array([np.nan if cell is None else cell for cell in cells.tolist()], dtype=np.float64)
+    """The cells as numbers, dates in years, with NaN for missing cells; None if most cells are other texts."""
+    listed = cells.tolist()
+    if all(cell is None or isinstance(cell, int | float) for cell in listed):
+        return np.array([np.nan if cell is None else cell for cell in listed], dtype=np.float64)
+    # Imported here because it needs pyarrow, which data frames need as well.
+    from phimap.tables.cells import Cells, text_column
+
+    texts = Cells("", text_column(np.array([None if cell is None else str(cell) for cell in listed], dtype=object)))
+    readings = [texts.numbers(reading) for reading in texts.readings]
+    readings.append(1970 + texts.seconds(likely_form(texts)) / _YEAR)
+    best = min(readings, key=lambda numbers: np.isnan(numbers).sum())
+    n_read = np.count_nonzero(~np.isnan(best))
+    return best if n_read >= _SHARE_READ * np.count_nonzero(~texts.missing) and n_read else None
 
 
 def _along_axis(cells: np.ndarray) -> np.ndarray | None:
     """The cells as numbers of an axis; None for categories, and for numbers with at most two values."""
     numbers = _numbers(cells)
     return None if numbers is None or np.unique(numbers[np.isfinite(numbers)]).size <= 2 else numbers
-
-
-def _years(date: str) -> float:
-    """A date as years with decimals; NaN for a missing one."""
-    days = np.datetime64(date[:10], "D") - np.datetime64("2000-01-01", "D")
-    return 2000.0 + float(days / np.timedelta64(1, "D")) / 365.2425
 
 
 def _cell(cell: Any) -> str:
