@@ -7,7 +7,7 @@ their first use.
 from importlib import import_module
 from typing import Any
 
-from phimap.theory.asymptotics import AsymptoticErrors, asymptotic_errors
+from phimap.theory.asymptotics import AsymptoticErrors, asymptotic_classification_error, asymptotic_errors
 from phimap.theory.bounds import Bound, Printed, RequiredFeatures
 from phimap.theory.double_descent import (
     FeatureMoments,
@@ -44,6 +44,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Ternary",
     "TernaryMixture",
     "Workload",
+    "asymptotic_classification_error",
     "asymptotic_errors",
     "bounds",
     "cost",

