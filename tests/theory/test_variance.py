@@ -75,6 +75,56 @@ def test_orthogonal_covariance_by_integration(tau, d):
         assert excess == pytest.approx(2 * d * (d - 1) / s**2 * covariance, abs=1e-11)
 
 
+@pytest.mark.parametrize("d", [2, 3, 10, 64, 65, 300])
+@pytest.mark.parametrize("tau", TAUS)
+def test_fixed_radii_by_integration(tau, d):
+    """Moments of uniform directions by integrals over one coordinate; mutants: no covariance, radii of the law."""
+
+    def mean_cosine(distance):
+        # The density of the first coordinate u of a unit vector is proportional to (1 - u^2)^((d - 3) / 2); u = sin t.
+        weight = integrate.quad(lambda t: np.cos(t) ** (d - 2), -np.pi / 2, np.pi / 2)[0]
+        found = integrate.quad(
+            lambda t: np.cos(t) ** (d - 2) * np.cos(distance * d**0.5 * np.sin(t)), -np.pi / 2, np.pi / 2, epsabs=1e-13
+        )
+        return found[0] / weight
+
+    mean = mean_cosine(tau)
+    assert estimator_bias("orthogonal-fixed", tau, 5, d) == pytest.approx(mean - np.exp(-(tau**2) / 2), abs=1e-11)
+    own = (1 + mean_cosine(2 * tau)) / 2 - mean**2
+    assert estimator_variance("orthogonal-fixed", tau, 1, d) == pytest.approx(own, abs=1e-11)
+    covariance = mean_cosine(2**0.5 * tau) - mean**2
+    s = 2 * d + 1
+    expected = own / s + 2 * d * (d - 1) / s**2 * covariance
+    assert estimator_variance("orthogonal-fixed", tau, s, d) == pytest.approx(expected, abs=1e-11)
+    assert own / s != pytest.approx(expected, rel=1e-3)
+    assert estimator_variance("orthogonal", tau, s, d) != pytest.approx(expected, rel=1e-3)
+
+
+def test_fixed_radii_by_simulation(seed):
+    """False-alarm rate 1e-6 (1e-7 asked for); mutants: a half more, a third less, no bias."""
+    tau, d, s, draws = 1.1, 6, 9, 20_000
+    rng = np.random.default_rng(seed)
+    Q = np.linalg.qr(rng.standard_normal((draws, 2, d, d)))[0]
+    # Signs do not matter: the first coordinate of the columns is symmetric under a random sign.
+    first = (Q[:, :, 0] * rng.choice([-1.0, 1.0], (draws, 2, d))).reshape(draws, 2 * d)[:, :s]
+    found = np.cos(tau * d**0.5 * first).mean(axis=1)
+    bias = estimator_bias("orthogonal-fixed", tau, s, d)
+    errors = found - np.exp(-(tau**2) / 2)
+    assert is_mean(errors, bias, 1e-7)
+    assert not is_mean(errors, 0.0, 1e-7)
+    squares = errors**2
+    expected = estimator_variance("orthogonal-fixed", tau, s, d) + bias**2
+    assert is_mean(squares, expected, 1e-7)
+    assert not is_mean(squares, 1.5 * expected, 1e-7)
+    assert not is_mean(squares, expected / 1.5, 1e-7)
+
+
+def test_fixed_radii_have_the_bias_of_the_leading_order():
+    tau, d = 1.0, 10_000
+    leading = -(tau**4) * np.exp(-(tau**2) / 2) / (4 * d)
+    assert estimator_bias("orthogonal-fixed", tau, 1, d) == pytest.approx(leading, rel=1e-2)
+
+
 @pytest.mark.parametrize(
     ("method", "projection", "pairing"),
     [
@@ -171,7 +221,15 @@ def test_survey_ratio_is_the_leading_order_of_one_block():
 
 def test_arrays_and_limits():
     tau = np.array([[0.0, 1e-3], [1.0, 30.0]])
-    for method in ("gaussian", "gaussian-offset", "gaussian-normalized", "orthogonal", "orthogonal-offset", "fastfood"):
+    for method in (
+        "gaussian",
+        "gaussian-offset",
+        "gaussian-normalized",
+        "orthogonal",
+        "orthogonal-offset",
+        "fastfood",
+        "orthogonal-fixed",
+    ):
         found = estimator_variance(method, tau, 5, 3)
         assert found.shape == tau.shape
         assert found[1, 0] == estimator_variance(method, 1.0, 5, 3)

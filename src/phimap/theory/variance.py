@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import hyp1f1
+from scipy.special import hyp0f1, hyp1f1
 
 from phimap._validation import check_choice, check_integer
+from phimap.kernels.zonal import zonal_rule
+
+# Number of columns up to which SciPy evaluates the Bessel function. For more columns its factors can overflow and
+# underflow, and the midpoint rule is exact up to rounding.
+_MOST_BESSEL = 64
 
 #: A function of tau squared, the number of directions s and the number of columns d; values have the shape of tau.
 Formula = Callable[[np.ndarray, int, int], np.ndarray]
@@ -49,7 +54,8 @@ def estimator_variance(method: str, tau: Any, s: int, d: int | None = None) -> A
 
     Notes
     -----
-    With ``E = exp(-tau^2)`` and ``F = 1F1(d; d/2; -tau^2 / 2)``, Kummer's function:
+    With ``E = exp(-tau^2)``, ``F = 1F1(d; d/2; -tau^2 / 2)``, Kummer's function, and the normalised Bessel function
+    ``B_r = 0F1(; d/2; -d r tau^2 / 4)``:
 
     ============================ ======================================== =========== ===========================
     method                       variance                                 kind        features
@@ -59,12 +65,19 @@ def estimator_variance(method: str, tau: Any, s: int, d: int | None = None) -> A
     ``"gaussian-normalized"``    ``U - E (3 - E^2) / (4 s)``              leading     the same, of norm 1
     ``"orthogonal"`` (d)         ``V + (p / s^2) (F - E)``                exact       [cos, sin]
     ``"orthogonal-offset"`` (d)  ``U + (p / s^2) (F - E)``                exact       cos(w.x + b)
+    ``"orthogonal-fixed"`` (d)   ``((1 + B_4) / 2 - B_1^2) / s + (p /     exact       [cos, sin], all ``|w|^2 = d``
+                                 s^2) (B_2 - B_1^2)``
     ``"fastfood"``               ``V + 6 tau^4 (E + tau^2 / 3) / s``      upper bound [cos, sin]
     ============================ ======================================== =========== ===========================
 
     p is the number of ordered pairs of different directions within the same block, ``b d (d - 1) + r (r - 1)`` for s =
     b d + r. The norm of ``w_i +- w_j`` is chi-distributed with 2 d degrees of freedom and its direction is uniform, so
     the covariance of such a pair is F - E, which is ``-E tau^4 / (2 d)`` to order 1/d.
+
+    B_r is the mean cosine of a uniform direction of norm ``sqrt(d)`` at the distance ``sqrt(r) tau``. Without radii
+    from the law all directions have this norm, and the sum and the difference of two orthogonal ones the norm
+    ``sqrt(2 d)``. The estimate then has the mean B_1, see `estimator_bias`. Structured projections with
+    ``radii="fixed"`` come close to these directions.
 
     For normalised features the estimate is the quotient ``mean(f g) / sqrt(mean(f^2) mean(g^2))`` with
     ``f = sqrt(2) cos(w.x + b)`` and ``g = sqrt(2) cos(w.y + b)``. The delta method gives the variance with an error of
@@ -93,6 +106,8 @@ def estimator_variance(method: str, tau: Any, s: int, d: int | None = None) -> A
     Li, "Linearized GMM Kernels and Normalized Random Fourier Features", KDD 2017.
 
     Yu, Suresh, Choromanski, Holtmann-Rice, Kumar, "Orthogonal Random Features", NeurIPS 2016.
+
+    Demni, Kadri, "Orthogonal Random Features: Explicit Forms and Sharp Inequalities", 2023.
 
     Le, Sarlos, Smola, "Fastfood: Approximating Kernel Expansions in Loglinear Time", ICML 2013.
 
@@ -125,7 +140,8 @@ def estimator_bias(method: str, tau: Any, s: int, d: int | None = None) -> Any:
     -------
     float or ndarray of the shape of tau
         0 for unbiased estimates. For ``"gaussian-normalized"``, ``-exp(-tau^2 / 2) (1 - exp(-2 tau^2)) / (8 s)`` to
-        leading order in 1/s. For ``"sorf"``, the bound ``6 tau / sqrt(d)`` on the absolute value.
+        leading order in 1/s. For ``"orthogonal-fixed"``, ``B_1 - exp(-tau^2 / 2)``, which is ``-tau^4 exp(-tau^2 / 2) /
+        (4 d)`` to leading order in 1/d. For ``"sorf"``, the bound ``6 tau / sqrt(d)`` on the absolute value.
 
     Raises
     ------
@@ -182,12 +198,35 @@ def _in_blocks(independent: Formula) -> Formula:
     """Add the covariances within orthogonal blocks of d directions to the variance of independent directions."""
 
     def variance(tau2: np.ndarray, s: int, d: int) -> np.ndarray:
-        blocks, rest = divmod(s, d)
-        pairs = blocks * d * (d - 1) + rest * (rest - 1)
         covariance = hyp1f1(d, d / 2, -tau2 / 2) - np.exp(-tau2)
-        return independent(tau2, s, d) + pairs / s**2 * covariance
+        return independent(tau2, s, d) + _pair_share(s, d) * covariance
 
     return variance
+
+
+def _pair_share(s: int, d: int) -> float:
+    """Ordered pairs of different directions within a block, over all ordered pairs."""
+    blocks, rest = divmod(s, d)
+    return (blocks * d * (d - 1) + rest * (rest - 1)) / s**2
+
+
+def _mean_cosine(tau2: np.ndarray, d: int) -> np.ndarray:
+    """Mean cosine of a uniform direction of norm sqrt(d)."""
+    if d <= _MOST_BESSEL:
+        return hyp0f1(d / 2, -d * tau2 / 4)
+    nodes, weights = zonal_rule(d)
+    found = [np.cos(tau * nodes) @ weights for tau in np.sqrt(tau2).ravel()]
+    return np.reshape(found, np.shape(tau2))
+
+
+def _fixed_in_blocks(tau2: np.ndarray, s: int, d: int) -> np.ndarray:
+    square = _mean_cosine(tau2, d) ** 2
+    own = (1 + _mean_cosine(4 * tau2, d)) / 2 - square
+    return own / s + _pair_share(s, d) * (_mean_cosine(2 * tau2, d) - square)
+
+
+def _fixed_bias(tau2: np.ndarray, s: int, d: int) -> np.ndarray:
+    return _mean_cosine(tau2, d) - np.exp(-tau2 / 2)
 
 
 def _fastfood(tau2: np.ndarray, s: int, d: int) -> np.ndarray:
@@ -212,6 +251,7 @@ _ESTIMATORS = {
     "gaussian-normalized": _Estimator(_normalized, _normalized_bias),
     "orthogonal": _Estimator(_in_blocks(_pairs), _unbiased, needs_d=True),
     "orthogonal-offset": _Estimator(_in_blocks(_offset), _unbiased, needs_d=True),
+    "orthogonal-fixed": _Estimator(_fixed_in_blocks, _fixed_bias, needs_d=True),
     "fastfood": _Estimator(_fastfood, _unbiased),
     "sorf": _Estimator(None, _sorf_bias, needs_d=True),
 }
