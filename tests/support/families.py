@@ -204,6 +204,9 @@ def feature_maps() -> dict[str, RandomMap]:
         "positive-single": pm.PositiveFeatures(
             kernels.Exponential(length_scale=4.0), pairing="single", projection="orthogonal", **fixed
         ),
+        "positive-directions": pm.PositiveFeatures(
+            kernels.Exponential(length_scale=4.0), damping="directions", **fixed
+        ),
         "spherical": pm.SphericalFeatures(kernels.Zonal("tanh", gamma=2.0, coef0=0.3), **fixed),
         "spherical-inexact": pm.SphericalFeatures(
             kernels.Zonal("tanh", coef0=-0.5), exact_degrees=(), projection="orthogonal", **fixed

@@ -132,7 +132,7 @@ def test_what_gives_no_positive_estimate_is_refused(rng):
 
 
 @pytest.mark.parametrize("pairing", ["pairs", "single"])
-@pytest.mark.parametrize("damping", [0.1, "auto"])
+@pytest.mark.parametrize("damping", [0.1, "auto", "directions"])
 def test_damped_features_are_unbiased(damping, pairing):
     """False-alarm rate 1e-6; mutant: another length scale."""
     X = np.random.default_rng(0).standard_normal((5, 4)) / 2
@@ -164,6 +164,71 @@ def test_damped_variance_is_the_derived_one_and_least():
     assert variance(automatic) <= min(variance(a) for a in np.linspace(0, 1, 1001)) * (1 + 1e-6)
     with pytest.raises(ValueError, match="`damping` must be at least 0"):
         pm.PositiveFeatures(damping=-0.1).fit(X)
+
+
+def oblique_rows(n):
+    """Rows whose mean and principal axes, of unequal variances, are not along the columns."""
+    rng = np.random.default_rng(1)
+    axes = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    return (rng.standard_normal((n, 4)) * [0.9, 0.5, 0.2, 0.05] + [0.3, 0.0, 0.0, 0.0]) @ axes.T
+
+
+def test_damping_of_directions_is_the_formula_and_least(seed):
+    """The log variance, averaged over all pairs of rows, is least among dampings of all symmetric matrices nearby.
+
+    For a symmetric matrix A the mean of ``e^(-2 w.A w + w.B z)`` is ``|z|^2 / 2`` in the exponent for ``B B^T = I +
+    4 A`` and the second moment that of ``z.(I + 4 A) (I + 8 A)^(-1) z``.
+    """
+    X = oblique_rows(40)
+    phi = pm.PositiveFeatures(n_components=32, damping="directions", projection="gaussian", random_state=seed).fit(X)
+    plain = pm.PositiveFeatures(n_components=32, projection="gaussian", random_state=seed).fit(X)
+    W, B = plain.record_.projection.to_dense(), phi.record_.projection.to_dense()
+    # B = W C: C is found by least squares, and I + 4 A = C^T C.
+    C = np.linalg.lstsq(W, B, rcond=None)[0]
+    np.testing.assert_allclose(W @ C, B, atol=1e-10)
+    Z = (X[:, None] + X[None]).reshape(-1, 4)
+
+    def log_second_moment(four_a):
+        eye = np.eye(4)
+        ratio = np.linalg.solve(eye + 2 * four_a, eye + four_a)
+        logs = np.linalg.slogdet(eye + four_a)[1] - np.linalg.slogdet(eye + 2 * four_a)[1] / 2
+        return logs + 2 * np.einsum("ni,ij,nj->n", Z, ratio, Z).mean()
+
+    found = C.T @ C - np.eye(4)
+    least = log_second_moment(found)
+    rng = np.random.default_rng(seed)
+    for _ in range(200):
+        change = rng.standard_normal((4, 4))
+        assert log_second_moment(found + 1e-3 * (change + change.T)) >= least - 1e-12
+    scalar = pm.PositiveFeatures(n_components=32, damping="auto").fit(X).record_.slope ** 2 - 1
+    assert log_second_moment(scalar * np.eye(4)) > least + 0.1
+    # The factors of the features, from the same directions.
+    a = np.linalg.eigvalsh(found) / 4
+    squares = np.einsum("sd,de,se->s", W, C @ C.T - np.eye(4), W) / 4
+    expected = plain.record_.scale * np.exp(np.log1p(4 * a).sum() / 4 - squares)
+    np.testing.assert_allclose(phi.record_.scale, expected, rtol=1e-9)
+
+
+def test_damped_directions_err_less_than_damped_lengths():
+    """False-alarm rate 1e-6; mutant: rows of equal moments along all axes, where both are the same map."""
+    X = oblique_rows(30)
+    kernel = pm.kernels.Exponential()
+    K = kernel(X)
+
+    def errors(damping):
+        phi = pm.PositiveFeatures(kernel, 64, damping=damping, projection="gaussian")
+        draws = (phi.set_params(random_state=seed).fit_transform(X) for seed in range(400))
+        return np.array([np.square(Z @ Z.T / K - 1).mean() for Z in draws])
+
+    assert is_at_most(errors("directions") - 0.8 * errors("auto"), 0.0)
+    X = np.concatenate([np.eye(4), -np.eye(4)])
+    estimates = [
+        pm.PositiveFeatures(kernel, 64, damping=damping, random_state=0).fit(X).record_
+        for damping in ("auto", "directions")
+    ]
+    lengths = [np.linalg.norm(one.slope * one.projection.to_dense(), axis=1) for one in estimates]
+    np.testing.assert_allclose(*lengths, rtol=1e-12)
+    np.testing.assert_allclose(estimates[0].scale, estimates[1].scale, rtol=1e-12)
 
 
 def test_a_learner_takes_positive_features(rng):

@@ -16,6 +16,7 @@ from phimap.kernels.spectral import GaussianLaw, SpectralLaw, StandardGaussianLa
 from phimap.ops import Array, Ops, ops_for
 from phimap.projections import Projection, as_projection
 from phimap.projections.base import ProjectionRecord
+from phimap.projections.quadrature import WeightedRecord
 from phimap.records import of_floats, of_number, with_lengths
 
 
@@ -104,10 +105,11 @@ class PositiveFeatures(FeatureMap):
         Output width m. With pairs and odd m, the last direction w has no feature for -w.
     projection : str or Projection, default="auto"
         How directions are drawn: any projection for the Gaussian distribution with positive weights.
-    damping : float or "auto", default=0.0
+    damping : float, "auto" or "directions", default=0.0
         A number a of at least 0: features are multiplied by ``(1 + 4a)^(d/4) e^(-a |w|^2)`` and w by
         ``(1 + 4a)^(1/2)``, which keeps the mean. ``"auto"`` is the a of least variance for the mean of ``|u + v|^2``
-        over the rows of `fit`; 0 is FAVOR+.
+        over the rows of `fit`; 0 is FAVOR+. ``"directions"`` has an a for each principal axis of these rows, and stores
+        all directions.
     pairing : {"pairs", "single"}, default="pairs"
         Features of w and of -w (the hyperbolic form), or of w alone. At equal m, pairs have less error.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
@@ -147,6 +149,11 @@ class PositiveFeatures(FeatureMap):
     ``16 d a^2 + (2 d - 4 |z|^2) a - |z|^2 = 0``. For d = 10 this divides the variance by 1.8 at ``|z|^2 = 2``, by
     4.4 at 4 and by 50 at 8.
 
+    A damping for each axis of an orthonormal basis is a product of such estimates in one dimension. Averaged over all
+    pairs of rows, the logarithm of the second moment is a function of ``M = E z z^T``, and among all symmetric
+    matrices in place of a it is least at the one with the eigenvectors of M and with the root of the equation above for
+    ``d = 1``, with the eigenvalue in place of ``|z|^2``. For equal eigenvalues this is ``"auto"``.
+
     **Large norms.** A feature is ``scale * e^(|w|^2 / 2 - |u - w|^2 / 2)``. It overflows only if ``e^(|w|^2 / 2)`` does
     (with more than about 150 inputs in float32, 1,300 in float64) and u is close to w. In this case `transform` raises
     an error. Far from all directions, features tend to 0. In float32 they underflow if ``|u|`` exceeds about 14, and
@@ -162,7 +169,8 @@ class PositiveFeatures(FeatureMap):
     ----------
     Choromanski et al. (2021), *Rethinking attention with performers*, Lemmas 1 and 2; Liu, Huang, Chen, Suykens
     (2021), *Random features for kernel approximation*, Section 2.2; Likhosherstov et al. (2022), *Chefs' random
-    tables*, Section 3 (the damping).
+    tables*, Section 3 (the damping); Likhosherstov et al. (2023), *Dense-exponential random features: sharp positive
+    estimators of the Gaussian kernel*, Section 4 (a damping for each direction).
 
     Examples
     --------
@@ -220,18 +228,43 @@ class PositiveFeatures(FeatureMap):
         shares = np.repeat([0.5, 1.0], [n_pairs, n_directions - n_pairs])
         self.kernel_ = kernel
         scale, inverse = shares**0.5 * projection.weight_roots, 1.0 / kernel.length_scale
-        a = _best_damping(X, inverse) if self.damping == "auto" else check_real("damping", self.damping, least=0.0)
-        if a > 0:
-            squares = np.square(projection.to_dense()).sum(axis=1)
-            scale = scale * np.exp(d / 4 * np.log1p(4 * a) - a * squares)
-        return PositiveRecord(projection, scale, inverse, n_pairs, (1 + 4 * a) ** 0.5)
+        slope = 1.0
+        if self.damping == "directions":
+            a, axes = _dampings(X, inverse)
+            W = projection.to_dense()
+            scale = scale * np.exp(np.log1p(4 * a).sum() / 4 - np.square(W) @ a)
+            matrix = np.ascontiguousarray((axes * np.sqrt(1 + 4 * a)) @ W.T)
+            projection = WeightedRecord(matrix, weights=projection.weights)
+        else:
+            a = _damping(X, inverse) if self.damping == "auto" else check_real("damping", self.damping, least=0.0)
+            slope = (1 + 4 * a) ** 0.5
+            if a > 0:
+                squares = np.square(projection.to_dense()).sum(axis=1)
+                scale = scale * np.exp(d / 4 * np.log1p(4 * a) - a * squares)
+        return PositiveRecord(projection, scale, inverse, n_pairs, slope)
 
 
-def _best_damping(X: Array, inverse: float) -> float:
+def _damping(X: Array, inverse: float) -> float:
     """The damping of least variance at the mean of ``|u + v|^2`` over all pairs of rows u, v in length scales."""
+    d = X.shape[1]
+    return float(_least_variance(np.trace(_second_moments(X, inverse)), d))
+
+
+def _dampings(X: Array, inverse: float) -> tuple[np.ndarray, np.ndarray]:
+    """Dampings (d,) of least variance along the principal axes of u + v, and these axes, the columns of a (d, d)."""
+    moments, axes = np.linalg.eigh(_second_moments(X, inverse))
+    return _least_variance(np.maximum(moments, 0.0), 1), axes
+
+
+def _second_moments(X: Array, inverse: float) -> np.ndarray:
+    """Mean (d, d) of ``(u + v) (u + v)^T`` over all pairs of rows u, v in length scales."""
     ops = ops_for(X)
     rows = np.asarray(ops.to_host(ops.dense(X)), dtype=np.float64) * inverse
-    square = 2 * float(np.square(rows).sum(axis=1).mean() + np.square(rows.mean(axis=0)).sum())
-    d = rows.shape[1]
+    mean = rows.mean(axis=0)
+    return 2 * (rows.T @ rows / len(rows) + np.outer(mean, mean))
+
+
+def _least_variance(square: Any, d: int) -> Any:
+    """The positive root a of ``16 d a^2 + (2 d - 4 square) a - square = 0``."""
     linear = 4 * square - 2 * d
-    return float((linear + np.hypot(linear, 8 * (d * square) ** 0.5)) / (32 * d))
+    return (linear + np.hypot(linear, 8 * np.sqrt(d * square))) / (32 * d)
