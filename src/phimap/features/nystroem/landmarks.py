@@ -30,8 +30,6 @@ def leverage(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.random.
     Let Z be the Nystroem features of the pilot landmarks. The score of a row is ``z^T (Z^T Z + lam I)^{-1} z + (k(x, x)
     - |z|^2) / lam``, an upper bound of the exact score (Musco and Musco 2017, Lemma 4). The ridge lam is the trace
     minus the m / 2 largest eigenvalues, divided by m / 2.
-    - |z|^2) / lam``, an upper bound of the exact score (Musco and Musco 2017, Lemma 4). The ridge lam is the trace
-    minus the m / 2 largest eigenvalues, divided by m / 2.
     """
     n = rows.shape[0]
     if n <= n_landmarks:
