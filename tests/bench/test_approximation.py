@@ -103,7 +103,7 @@ def test_command_writes_results_and_figures(tmp_path):
 
 
 def test_widths_and_rows_can_be_chosen():
-    arguments = ["bench", "classification", "--sets", "digits", "--projections", "gaussian,orthogonal"]
+    arguments = ["bench", "classification", "--sets", "digits", "--projections", "gaussian,orthogonal,leverage"]
     result = CliRunner().invoke(
         app, [*arguments, "--repeats", "2", "--features", "128,100", "--rows", "300", "--quiet"], env={"COLUMNS": "200"}
     )
@@ -112,6 +112,7 @@ def test_widths_and_rows_can_be_chosen():
     assert "s = 1d" in result.output
     # A long title is broken in two lines.
     said = " ".join(result.output.split())
+    assert "leverage" in said
     for measure in ("relative error", "test accuracy, ridge (%)", "test accuracy, liblinear (%)"):
         assert f"digits, gaussian: {measure}" in said
 
