@@ -9,7 +9,8 @@ cosine. Methods that the library does not have are written here, in their plaine
   law, whose kernel is a Bessel function (Demni, Kadri 2023).
 - Randomly pivoted Cholesky in blocks (Epperly, Tropp, Webber 2024): ``landmarks="rpcholesky"``, beside the same law one
   pivot at a time.
-- Supervised kernel thinning (Gong, Choi, Dwivedi 2024), here for landmarks.
+- Supervised kernel thinning (Gong, Choi, Dwivedi 2024), here for landmarks, and its halvings alone without the swaps
+  that follow them.
 
     python benchmarks/after_survey.py --data DIR [--sets letter protein a8a] [--seeds 5]
 """

@@ -333,6 +333,7 @@ ZERO_ROW_VARIES = {
     "quantized-nearest",
     "dot-product-gaussian",
     "dot-product-random-maclaurin",
+    "positive-directions",
     "ternary-mixture",
     "leverage",
     "leverage-surrogate",

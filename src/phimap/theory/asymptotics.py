@@ -230,7 +230,7 @@ def asymptotic_classification_error(
     References
     ----------
     Gerace, Loureiro, Krzakala, Mezard, Zdeborova (2020), *Generalisation error in learning with random features and
-    the hidden manifold model*, Section 3; Liu, Huang, Chen, Suykens (2021), *Random features for kernel
+    the hidden manifold model*; Liu, Huang, Chen, Suykens (2021), *Random features for kernel
     approximation*, Table 8.
 
     Examples

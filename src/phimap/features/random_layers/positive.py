@@ -170,7 +170,7 @@ class PositiveFeatures(FeatureMap):
     Choromanski et al. (2021), *Rethinking attention with performers*, Lemmas 1 and 2; Liu, Huang, Chen, Suykens
     (2021), *Random features for kernel approximation*, Section 2.2; Likhosherstov et al. (2022), *Chefs' random
     tables*, Section 3 (the damping); Likhosherstov et al. (2023), *Dense-exponential random features: sharp positive
-    estimators of the Gaussian kernel*, Section 4 (a damping for each direction).
+    estimators of the Gaussian kernel* (a damping for each direction).
 
     Examples
     --------

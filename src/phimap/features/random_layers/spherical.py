@@ -121,10 +121,12 @@ class SphericalFeatures(FeatureMap):
 
     **Differs from the source in** the functions, the exact degrees and the widths. The source uses Fourier features of
     a signed spectral measure, with an estimated normalisation and imaginary features for the negative part. Zonal
-    polynomials need no measure on the whole space. Widths are chosen by variance.
+    polynomials need no measure on the whole space. Widths are chosen by variance. Without exact degrees, with
+    independent directions and for a positive definite kernel these are random Gegenbauer features (Han et al. 2022).
 
     References
     ----------
+    Han, Zandieh, Avron (2022), *Random Gegenbauer features for scalable kernel methods*;
     Liu, Huang, Chen, Suykens (2021), *Fast learning in reproducing kernel Krein spaces via signed measures*, Section 4;
     Pennington, Yu, Kumar (2015), *Spherical random features for polynomial kernels*; Liu, Huang, Chen, Suykens (2021),
     *Random features for kernel approximation*, Section 2.2.
