@@ -50,7 +50,10 @@ COMMANDS = (
         "approximation --sets MNIST --features 2000,10000,20000 "
         "--projections gaussian,orthogonal,sorf,rom,fastfood,qmc,ssf --repeats 10"
     ),
-    "classification --sets magic04 --kernels gaussian,arccosine1,polynomial --features 40,160 --rows 2000 --repeats 2",
+    "classification --sets EEG,magic04 --projections gaussian,orthogonal,ssf,leverage --features 128 --rows 200000",
+    "classification --sets a8a --projections gaussian,orthogonal,ssf,leverage --features 128 --rows 200000",
+    "classification --sets ijcnn1 --projections gaussian,orthogonal,ssf,leverage --features 128 --rows 200000",
+    "classification --sets magic04 --kernels arccosine1,polynomial --features 40,160 --rows 2000 --repeats 2",
     "data-dependent --rows 4000 --features 64,256,1024 --repeats 2",
     "double-descent --sets sonar,MNIST,gaussian,MNIST-7-9",
     "theory",
@@ -67,7 +70,7 @@ COMMANDS = (
     "ntk-activations --sets gaussian --kernels erf,gelu --methods features --rows 300 --features 4096",
     "ntk-activations --kernels erf,gelu --methods networks --features 8192",
     "ntk-spectral",
-    "ntk-error --repeats 1 --rows 10000",
+    "ntk-error --features 4096 --repeats 1 --rows 10000",
     "ntk-mnist --rows 60000",
     "ntk-low-shot --sets digits --repeats 5 --features 500,4000",
     "cntk-cifar10 --methods sketch,gradient,cnn",

@@ -13,7 +13,7 @@ from phimap.features.base import FeatureMap
 from phimap.features.projected import ProjectedRecord
 from phimap.kernels import Exponential
 from phimap.kernels.spectral import GaussianLaw, SpectralLaw, StandardGaussianLaw
-from phimap.ops import Array, Ops, ops_for
+from phimap.ops import Array, Ops, ops_for, single_threaded_blas
 from phimap.projections import Projection, as_projection
 from phimap.projections.base import ProjectionRecord
 from phimap.projections.quadrature import WeightedRecord
@@ -230,10 +230,11 @@ class PositiveFeatures(FeatureMap):
         scale, inverse = shares**0.5 * projection.weight_roots, 1.0 / kernel.length_scale
         slope = 1.0
         if self.damping == "directions":
-            a, axes = _dampings(X, inverse)
             W = projection.to_dense()
-            scale = scale * np.exp(np.log1p(4 * a).sum() / 4 - np.square(W) @ a)
-            matrix = np.ascontiguousarray((axes * np.sqrt(1 + 4 * a)) @ W.T)
+            with single_threaded_blas():
+                a, axes = _dampings(X, inverse)
+                matrix = np.ascontiguousarray((axes * np.sqrt(1 + 4 * a)) @ W.T)
+                scale = scale * np.exp(np.log1p(4 * a).sum() / 4 - np.square(W) @ a)
             projection = WeightedRecord(matrix, weights=projection.weights)
         else:
             a = _damping(X, inverse) if self.damping == "auto" else check_real("damping", self.damping, least=0.0)
@@ -246,22 +247,23 @@ class PositiveFeatures(FeatureMap):
 
 def _damping(X: Array, inverse: float) -> float:
     """The damping of least variance at the mean of ``|u + v|^2`` over all pairs of rows u, v in length scales."""
-    d = X.shape[1]
-    return float(_least_variance(np.trace(_second_moments(X, inverse)), d))
+    rows = _rows(X, inverse)
+    square = 2 * float(np.square(rows).sum(axis=1).mean() + np.square(rows.mean(axis=0)).sum())
+    return float(_least_variance(square, X.shape[1]))
 
 
 def _dampings(X: Array, inverse: float) -> tuple[np.ndarray, np.ndarray]:
     """Dampings (d,) of least variance along the principal axes of u + v, and these axes, the columns of a (d, d)."""
-    moments, axes = np.linalg.eigh(_second_moments(X, inverse))
+    rows = _rows(X, inverse)
+    mean = rows.mean(axis=0)
+    moments, axes = np.linalg.eigh(2 * (rows.T @ rows / len(rows) + np.outer(mean, mean)))
     return _least_variance(np.maximum(moments, 0.0), 1), axes
 
 
-def _second_moments(X: Array, inverse: float) -> np.ndarray:
-    """Mean (d, d) of ``(u + v) (u + v)^T`` over all pairs of rows u, v in length scales."""
+def _rows(X: Array, inverse: float) -> np.ndarray:
+    """Rows in length scales, on the host."""
     ops = ops_for(X)
-    rows = np.asarray(ops.to_host(ops.dense(X)), dtype=np.float64) * inverse
-    mean = rows.mean(axis=0)
-    return 2 * (rows.T @ rows / len(rows) + np.outer(mean, mean))
+    return np.asarray(ops.to_host(ops.dense(X)), dtype=np.float64) * inverse
 
 
 def _least_variance(square: Any, d: int) -> Any:
