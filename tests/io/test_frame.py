@@ -306,13 +306,16 @@ def test_archives_hold_one_readable_file(tmp_path):
         ({}, "holds 0 files"),
         ({"a.csv": "a\n", "b.csv": "b\n"}, "holds 2 files .*'a.csv', 'b.csv'"),
         ({"a.parquet": "x"}, "holds a packed .parquet file. Unpack it first"),
-        ({"a.doc": "x"}, "unknown kind of file"),
+        ({"a.doc": "x"}, "unknown kind of file '.doc' in '.zip'"),
     ):
         with zipfile.ZipFile(path, "w") as archive:
             for name, text in members.items():
                 archive.writestr(name, text)
         with pytest.raises(DataError, match=message):
             open_frame(path)
+    pd.DataFrame({"a": [1.5, 2.5], "y": [0.5, 1.5]}).to_csv(path, index=False)
+    assert zipfile.ZipFile(path).namelist() == ["t"]
+    assert open_frame(path, "y").feature_names == ("a",)
     path.write_bytes(b"PK nothing")
     with pytest.raises(DataError, match="damaged or locked zip archive"):
         open_frame(path)

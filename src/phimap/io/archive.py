@@ -37,11 +37,16 @@ _DAMAGES = (
 
 
 def stored_name(path: Path) -> str:
-    """The lower-case name of the uncompressed file: the only file in a zip archive, or without ``.gz`` or ``.bz2``."""
+    """The lower-case name of the uncompressed file: the only file in a zip archive, or without ``.gz`` or ``.bz2``.
+
+    A file in an archive whose name has no suffix counts as CSV.
+    """
     name = path.name.lower()
     if name.endswith(".zip"):
         with explained_zip(str(path)), zipfile.ZipFile(path) as archive:
-            return _only_member(path, archive).lower()
+            name = _only_member(path, archive).lower()
+            # `DataFrame.to_csv("table.zip")` of pandas writes a member without a suffix.
+            return name if Path(name).suffix else f"{name}.csv"
     return name.removesuffix(".gz").removesuffix(".bz2")
 
 

@@ -80,8 +80,9 @@ def checked_format(file: Path) -> Format:
     name = stored_name(file)
     found = format_of(name)
     if found is None:
+        inside = "" if file.name.lower().endswith(name) else f" {Path(name).suffix!r} in"
         raise DataError(
-            f"{file}: unknown kind of file {file.suffix!r}. Convert it to one of {', '.join(TABLES)}; text and JSON "
+            f"{file}: unknown kind of file{inside} {file.suffix!r}. Convert it to one of {', '.join(TABLES)}; text and JSON "
             "may be .gz, .bz2 or .zip."
         )
     if not found.is_text and not file.name.lower().endswith(name):
