@@ -127,7 +127,7 @@ def on_cluster(address: str | None) -> Iterator[None]:
         yield
         return
     if find_spec("distributed") is None:
-        raise ImportError("Dask is needed to reach a scheduler. Install it: pip install 'phimap[dask]'.")
+        raise ImportError("Dask is needed to reach a scheduler. Install it: pip install 'dask[complete]'.")
     from distributed import Client, LocalCluster
 
     if address == "local":

@@ -111,5 +111,5 @@ def test_the_network_learns_what_windows_tell(folder):
 def test_the_network_asks_for_torch(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     X = np.zeros((2, 4, 4, 1), np.float32)
-    with pytest.raises(ImportError, match=r"method cnn needs PyTorch.*phimap\[torch\]"):
+    with pytest.raises(ImportError, match=r"method cnn needs PyTorch.*pip install torch"):
         network.network_labels(X, np.arange(2), X, depth=2, filter_size=3, seed=0)

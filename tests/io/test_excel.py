@@ -72,10 +72,10 @@ def test_what_does_not_fit_is_refused_before_it_is_read(tmp_path):
         open_frame(tmp_path / "bomb.xlsx")
 
 
-def test_without_openpyxl_the_extra_is_named(tmp_path, monkeypatch):
+def test_without_openpyxl_the_package_is_named(tmp_path, monkeypatch):
     path = write(tmp_path / "t.xlsx", [["a", "y"], [1, 2]])
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(ImportError, match=r"Install phimap\[excel\]"):
+    with pytest.raises(ImportError, match="pip install openpyxl"):
         open_frame(path, "y")
 
 

@@ -293,5 +293,5 @@ def test_options_of_images_do_not_fit_files(tmp_path):
 
 def test_pillow_may_be_missing(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ImportError, match=r"images are read by Pillow. Install it: pip install 'phimap\[images\]'"):
+    with pytest.raises(ImportError, match=r"images are read by Pillow. Install it: pip install pillow"):
         open_table(folder[0])

@@ -79,7 +79,7 @@ def _decoded(path: Path, stream: np.ndarray, offsets: np.ndarray, rows: np.ndarr
     try:
         from PIL import Image
     except ImportError as error:
-        raise ImportError(f"{path}: images are read by Pillow. Install it: pip install 'phimap[images]'.") from error
+        raise ImportError(f"{path}: images are read by Pillow. Install it: pip install pillow.") from error
     files = (BytesIO(stream[offsets[row] : offsets[row + 1]].tobytes()) for row in rows)
     return np.stack([np.asarray(Image.open(file).convert("RGB")) for file in files])
 

@@ -24,7 +24,8 @@ def main() -> None:
     """
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
-        sys.stderr.write(f"error: the command phimap needs {', '.join(missing)}. Install: pip install 'phimap[cli]'.\n")
+        install = f"Install: pip install {' '.join(missing)}."
+        sys.stderr.write(f"error: the command phimap needs {', '.join(missing)}. {install}\n")
         sys.exit(2)
     signal.signal(signal.SIGTERM, _stop)
     try:

@@ -24,7 +24,7 @@ def run(options: BenchOptions) -> None:
     if options.name not in EXPERIMENTS:
         raise ValueError(f"NAME must be list or one of {', '.join(EXPERIMENTS)}, got {options.name!r}.")
     if find_spec("pandas") is None:
-        raise ImportError("phimap bench needs pandas. Install: pip install 'phimap[bench]'.")
+        raise ImportError("phimap bench needs pandas. Install it: pip install pandas.")
     module, _ = EXPERIMENTS[options.name]
     report = import_module(f"phimap.bench.{module}").report
     if options.output is not None:

@@ -35,7 +35,7 @@ class SheetColumns(WholeFile):
             import openpyxl
         except ImportError as error:
             raise ImportError(
-                f"{where}: Excel files need openpyxl. Install phimap[excel], or save the sheet as CSV."
+                f"{where}: Excel files need openpyxl. Install it (pip install openpyxl), or save the sheet as CSV."
             ) from error
         with explained_damage(where, SheetColumns.kind):
             _check_size(where, path)

@@ -154,7 +154,7 @@ def _upright(file: Path, size: tuple[int, int] | None) -> Any:
     try:
         from PIL import Image, ImageOps
     except ImportError as error:
-        raise ImportError(f"{file}: images are read by Pillow. Install it: pip install 'phimap[images]'.") from error
+        raise ImportError(f"{file}: images are read by Pillow. Install it: pip install pillow.") from error
     # Opening a named pipe would block forever.
     if not file.is_file():
         raise DataError(f"{file}: is no file. Remove it, or the broken link.")

@@ -348,9 +348,7 @@ def _source(
 def _need_pyarrow(source: TableSource) -> None:
     """Raise a one-line error if pyarrow is not installed."""
     if find_spec("pyarrow") is None:
-        raise ImportError(
-            f"{source.where}: files of tables are read by pyarrow. Install it: pip install 'phimap[cli]'."
-        )
+        raise ImportError(f"{source.where}: files of tables are read by pyarrow. Install it: pip install pyarrow.")
 
 
 def _image_size(size: Any) -> tuple[int, int]:

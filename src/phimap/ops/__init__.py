@@ -90,7 +90,7 @@ def to_device(X: Any, device: str) -> Any:
         from phimap.ops.torch_ops import move
     except ImportError as error:
         raise ImportError(
-            f"`device`={device!r} needs PyTorch, which is not installed. Install phimap[torch] or use device='auto'."
+            f"`device`={device!r} needs PyTorch, which is not installed. Run pip install torch, or use device='auto'."
         ) from error
     return move(X, device)
 
@@ -106,4 +106,4 @@ def torch_for(purpose: str) -> Any:
     try:
         return import_module("torch")
     except ImportError as error:
-        raise ImportError(f"{purpose} needs PyTorch, which is not installed. Install phimap[torch].") from error
+        raise ImportError(f"{purpose} needs PyTorch, which is not installed. Install it: pip install torch.") from error

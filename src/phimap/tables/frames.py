@@ -64,8 +64,7 @@ def cells_of(X: Any) -> dict[str, Cells]:
     """
     if find_spec("pyarrow") is None:
         raise ImportError(
-            "`X` holds more than complete numbers, which pyarrow is needed to encode. Install it: pip install "
-            "'phimap[cli]'."
+            "`X` holds more than complete numbers, which pyarrow is needed to encode. Install it: pip install pyarrow."
         )
     from phimap.tables import cells
 

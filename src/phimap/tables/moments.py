@@ -61,7 +61,7 @@ def _seconds(texts: np.ndarray, what: str, row_name: Callable[[int], str]) -> np
     """Return distinct texts (n,) as seconds (n,) since the epoch."""
     if (found := _iso_seconds(texts)) is None:
         if find_spec("pyarrow") is None:
-            raise ImportError(f"{what} must be read as dates, which pyarrow is needed for. Install it: phimap[cli].")
+            raise ImportError(f"{what} must be read as dates, which needs pyarrow. Install it: pip install pyarrow.")
         found = _seconds_in_one_form(texts, what, row_name)
     local, offsets = found
     without = np.isnan(offsets)
