@@ -55,6 +55,15 @@ def test_the_loss_is_that_of_ridge_regression_on_held_out_rows(weighted, rng):
     assert loss(root, 0.1)[0] == pytest.approx(np.log(np.average(squared, weights=loss.weights[n:])), abs=1e-5)
 
 
+def test_equal_targets_have_no_slope_and_no_overflow(rng):
+    X = rng.standard_normal((60, 3))
+    loss = FourierLoss.of_rows(X, np.full((60, 1), 2.0), np.ones(60), rng.standard_normal((3, 16)))
+    found, of_root, of_alpha = loss(np.ones(3), 0.1)
+    assert np.isfinite(found)
+    assert not of_root.any()
+    assert of_alpha == 0
+
+
 def sample_of_two(rng, n_rows=1200, d=12):
     """A sample in which columns 2 and 7 matter, in a product."""
     X = rng.uniform(-1, 1, (n_rows, d)).astype(np.float32)
