@@ -48,6 +48,17 @@ def test_shell_runs(tmp_path, monkeypatch):
     assert (tmp_path / "cancer.html").exists()
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_summary_tells_the_times_of_the_table(page):
+    """Geometric means of the ratios of seconds, of regression and classification."""
+    rows = re.findall(r"^\| (\w+) \| (\w+) \|.* ([\d.]+) \|$", TEXT, re.MULTILINE)
+    ratios = {(task, peer): ratio for task, peer, ratio in rows}
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    for peer, name in (("lightgbm", "LightGBM"), ("hgb", "HistGradientBoosting")):
+        both = " and ".join(ratios[task, peer] for task in ("regression", "classification"))
+        assert f"{both} times as long as one of {name}" in text
+
+
 def test_every_named_file_and_target_exists():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"make ([a-z]+)", TEXT):
