@@ -62,7 +62,7 @@ class ModelRows:
         # Models of earlier versions have no medians.
         self._fills = not strict and getattr(getattr(model, "_fitted", None), "inputs", None) is not None
         self._fills = self._fills and model._fitted.inputs.fill is not None
-        skipping = BadRows("skip", "keep", "keep" if self._fills else "skip")
+        skipping = BadRows("skip", "keep", "keep" if self._fills else "skip", "skip")
         options: dict[str, Any] = {"bad_rows": BadRows() if strict else skipping}
         if names is not None and not is_array:
             options["columns"] = names

@@ -42,14 +42,18 @@ class Frame(Rows):
         self.schema = schema
 
     def _finish_block(self, X: pa.Table, numbers: np.ndarray) -> tuple[pa.Table, np.ndarray | None]:
-        """Return the columns unchanged; raise if a number is infinite."""
+        """Return the columns unchanged, and the mask of rows without infinite numbers; raise if these are refused."""
+        usable = None
         for field in X.schema:
             if pa.types.is_floating(field.type):
                 cells = X.column(field.name).to_numpy()
-                if (infinite := np.isinf(cells)).any():
+                if not (infinite := np.isinf(cells)).any():
+                    continue
+                if self.source.bad_rows.infinite == "error":
                     row = int(infinite.argmax())
                     refuse_value(self._where, cells[row], self.row_name(int(numbers[row])), field.name)
-        return X, None
+                usable = ~infinite if usable is None else usable & ~infinite
+        return X, usable
 
 
 class ColumnFrame(Frame):

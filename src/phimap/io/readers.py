@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_SKIP = BadRows("skip", "skip", "error")
+_SKIP = BadRows("skip", "skip", "error", "skip")
 
 
 def open_table(
@@ -81,8 +81,8 @@ def open_table(
         ``{target: "category"}`` treats the numbers of a text column as labels. ``{column: "number"}`` treats
         non-numeric cells of a text file as missing, if bad rows are skipped.
     bad_rows : {"error", "skip"}
-        Whether rows without a target, and rows of text files with too many or too few values, are an error. Skipped
-        rows are counted in ``skipped``.
+        Whether rows without a target or with an infinite feature, and rows of text files with too many or too few
+        values, are an error. Skipped rows are counted in ``skipped``.
 
     Returns
     -------
@@ -158,8 +158,8 @@ def open_frame(
         Kinds of columns: ``"number"``, ``"category"``, ``"date"``, ``"text"`` or ``"drop"``. Categories and texts of
         text files are read as written (``"007"``). Also pass `types` to `TableEncoder`.
     bad_rows : {"error", "skip"}
-        Whether rows without a target, and rows of text files with too many or too few values, are an error. Skipped
-        rows are counted in ``skipped``.
+        Whether rows without a target or with an infinite feature, and rows of text files with too many or too few
+        values, are an error. Skipped rows are counted in ``skipped``.
     batch_rows : int, optional
         Default rows per batch of `Frame.batches`.
 

@@ -50,7 +50,7 @@ class Rows(ABC):
     """
 
     #: The reason why `_finish_block` leaves rows out, for messages.
-    _unusable = "a missing feature"
+    _unusable = "an infinite feature"
     #: Kind of the stored targets: ``"i"`` for whole numbers, ``"b"`` for Booleans. Missing targets turn a block into
     #: floats. Batches without missing targets are converted back to the stored kind.
     _target_kind = ""
@@ -225,6 +225,8 @@ class Table(Rows):
         self._dtype = source.dtype or np.dtype(dtype)
         row_bytes = self._dtype.itemsize * len(feature_names)
         super().__init__(source, feature_names, target_name, row_bytes=row_bytes, **described)
+        if source.bad_rows.features == "skip" and self.row_names is None:
+            self._unusable = "a missing feature"
 
     def _finish_block(self, X: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Copy the rows `X` (r, d), as samples of `sample_shape` in the table's dtype."""
@@ -235,9 +237,14 @@ class Table(Rows):
         if raw.dtype.kind == "f" and not (finite := np.isfinite(X)).all():
             policy = self.source.bad_rows.features
             if policy == "error":
-                i, j = np.argwhere(~finite)[0]
-                self._refuse_feature(raw[i, j], self.row_name(int(numbers[i])), self.feature_names[j])
-            usable = finite.all(axis=1) if policy == "skip" else None
+                if self.source.bad_rows.infinite == "skip":
+                    usable = ~np.isinf(raw).any(axis=1)
+                    finite[~usable] = True
+                if not finite.all():
+                    i, j = np.argwhere(~finite)[0]
+                    self._refuse_feature(raw[i, j], self.row_name(int(numbers[i])), self.feature_names[j])
+            elif policy == "skip":
+                usable = finite.all(axis=1)
         return X.reshape(-1, *self.sample_shape), usable
 
     def _refuse_feature(self, value: Any, row: str, name: str) -> NoReturn:

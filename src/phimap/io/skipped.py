@@ -33,11 +33,15 @@ class BadRows:
         Policy for rows with a missing target. In rows that are kept, the target is NaN or empty text.
     features : {"error", "skip", "keep"}
         Policy for rows with a missing, infinite or too large feature. In rows that are kept, it is NaN or infinite.
+    infinite : {"error", "skip"}
+        Policy for rows with an infinite feature where `features` is an error, and in frames, in which features may be
+        missing.
     """
 
     ragged: Literal["error", "skip"] = "error"
     target: Literal["error", "skip", "keep"] = "error"
     features: Literal["error", "skip", "keep"] = "error"
+    infinite: Literal["error", "skip"] = "error"
 
 
 class Skipped:
