@@ -78,7 +78,7 @@ def run(options: PredictOptions) -> None:
         complain(f"{data}: {far.message}", "warning")
     if scores is not None and (unseen := scores.unseen()) is not None:
         complain(f"{data}: {unseen}", "warning")
-    facts = [] if scores is None else [*scores.facts(), Fact("rows", scores.n)]
+    facts = [] if scores is None else [*scores.facts(), *extra.facts(), Fact("rows", scores.n)]
     if options.json:
         facts.append(Fact("output", str(output)))
     # If predictions go to standard output, scores go to standard error, because they would look like further
@@ -98,6 +98,7 @@ def _predictions(
     for X, y, numbers in read_ahead(opened.batches(feature_rows(model.feature_map_.record_.n_components, 4))):
         with far.counted(len(X)):
             predicted, decisions = outcomes(model, X)
+        columns = extra.columns(X)
         if scores is not None and y is not None:
             check_single(data, opened.table, y)
             known = is_present(y)
@@ -107,10 +108,11 @@ def _predictions(
                     f"{data}: target {opened.table.target_name!r} holds {_kind(y)}, the model predicts {_kind(told)}. "
                     "Name the column that the model was trained on."
                 )
+            extra.count_inside(columns, known, y)
             scores.update(y, told, None if decisions is None else decisions[known])
         row_names = opened.table.row_names
         names = {} if row_names is None else {"file": [row_names[number - 1] for number in numbers]}
-        yield pa.table({**names, **prediction_columns(model, predicted), **extra.columns(X)}), numbers
+        yield pa.table({**names, **prediction_columns(model, predicted), **columns}), numbers
 
 
 def prediction_columns(model: Any, predicted: np.ndarray) -> dict[str, Any]:

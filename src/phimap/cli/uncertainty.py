@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from phimap.cli.describe import loss_of
+from phimap.cli.output import Fact
 from phimap.learn.conformal import CoverageWarning
 from phimap.learn.extrapolation import OutsideWarning
 
@@ -40,6 +41,7 @@ class Uncertainty:
         self._model = model
         self._probabilities, self._std, self._interval = probabilities, std, interval
         self.note: str | None = None
+        self._n_inside = self._n_known = 0
         asked = "--std" if std else "--interval"
         if interval is not None and not 0 < interval < 1:
             raise ValueError(f"--interval must lie between 0 and 1, got {interval:g}. Use for example 0.9.")
@@ -66,6 +68,16 @@ class Uncertainty:
                 f"--interval {interval:g} needs more conformal rows than {file} has, so all bounds are infinite. The "
                 f"largest coverage that it gives is {model.conformal_.most_coverage:g}."
             )
+
+    def count_inside(self, columns: dict[str, np.ndarray], known: np.ndarray, y: np.ndarray) -> None:
+        """Count the rows of the mask `known` (r,) whose targets `y` lie inside their intervals."""
+        if self._interval is not None:
+            self._n_inside += int(((columns["lower"][known] <= y) & (y <= columns["upper"][known])).sum())
+            self._n_known += len(y)
+
+    def facts(self) -> list[Fact]:
+        """The share of the counted rows whose targets lie inside their intervals."""
+        return [Fact("inside_intervals", self._n_inside / self._n_known, ".4f")] if self._n_known else []
 
     def columns(self, X: np.ndarray) -> dict[str, np.ndarray]:
         """Return the columns (r,) for the rows `X` (r, d), by name."""
