@@ -70,12 +70,30 @@ def test_groups_reach_an_encoded_frame_and_its_report(phimap, table, tmp_path):
     ("words", "told"),
     [
         (("--groups", "person", "--time", "day"), ("--groups and --time", "both")),
-        (("--groups", "nobody"), ("nobody",)),
+        (("--groups", "nobody"), ("no groups column 'nobody'. Choose from ",)),
+        (("--time", "nobody"), ("no time column 'nobody'",)),
+        (("--weights", "nobody"), ("no weights column 'nobody'",)),
         (("--groups", "person", "--scheduler", "tcp://localhost:1"), ("--scheduler",)),
     ],
 )
 def test_what_cannot_be_is_refused(phimap, table, words, told):
     assert_refused(phimap("fit", table[0], "--target", "y", *words, *SMALL), *told)
+
+
+def test_an_automatic_width_draws_no_warning_of_few_landmarks(phimap, tmp_path):
+    rng = np.random.default_rng(0)
+    area, rooms, group = rng.uniform(20, 200, 240), rng.integers(1, 6, 240), rng.integers(0, 30, 240)
+    price = area * 3000 + rooms * 1e4 + rng.normal(0, 2e4, 240)
+    pd.DataFrame({"area": area, "rooms": rooms, "g": group, "price": price}).to_csv(tmp_path / "t.csv", index=False)
+    done = phimap("fit", tmp_path / "t.csv", "--target", "price", "--groups", "g", "--effort", "fast", "--quiet")
+    assert done.exit_code == 0
+    assert "landmarks" not in done.stderr
+
+
+def test_the_target_is_not_offered_for_groups(phimap, table):
+    error = phimap("fit", table[0], "--target", "y", "--groups", "nobody", *SMALL).stderr
+    assert "'person'" in error
+    assert "'y'" not in error
 
 
 def test_a_missing_group_is_refused(phimap, table):

@@ -108,6 +108,18 @@ def test_only_all_rows_together_look_like_regression():
     assert len(issued) == 1
 
 
+@pytest.mark.parametrize("kind", [int, str])
+def test_labels_of_single_rows_are_no_classes(kind):
+    X, _ = problem(200)
+    labels = np.arange(200).astype(kind)
+    with pytest.raises(ValueError, match=r"got 200 labels in 200 rows: nearly every row has its own. Use KernelReg"):
+        pm.KernelClassifier().fit(X, labels)
+    model = pm.KernelClassifier(n_components=8, random_state=0, **GAUSSIAN)
+    # Later rows may repeat the labels.
+    with pytest.warns(UserWarning, match="look like a regression"):
+        model.partial_fit(X, labels, classes=np.arange(201).astype(kind))
+
+
 def test_classes_stay_those_of_the_first_call():
     X, y = problem(60)
     labels = np.where(y > 0, "up", "down")

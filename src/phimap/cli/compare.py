@@ -67,7 +67,7 @@ def run(options: CompareOptions) -> None:
 
 def _read(options: CompareOptions, path: str, most: int | None) -> tuple[Any, np.ndarray, np.ndarray | None, Rows, int]:
     """Return at most `most` random rows of the table, their targets and groups, the table, and its number of rows."""
-    groups = RowGroups.read(path, options.data, options.groups, options.time)
+    groups = RowGroups.read(path, options.data, options.groups, options.time, target=options.target)
     chosen_columns = {name: getattr(options, name) for name in ("target", "columns", "types", "strict")}
     left_out = [*(options.drop or ()), *filter(None, (options.groups, options.time))]
     table, (X, y, numbers, n_rows) = read_through(

@@ -95,8 +95,9 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     probe = _learner(options, of_loss or "regression", options.standardize)
 
     # Open the table, and make the first pass. The rows are numbers, or columns for an encoder.
-    groups = RowGroups.read(path, options.data, options.groups, options.time, options.holdout, options.seed)
-    weights = RowWeights.read(path, options.data, options.weights)
+    split_by = options.groups, options.time, options.holdout, options.seed, options.target
+    groups = RowGroups.read(path, options.data, *split_by)
+    weights = RowWeights.read(path, options.data, options.weights, options.target)
     left_out = [*(options.drop or ()), *filter(None, (options.groups, options.time, options.weights))]
     table = selected(drop=left_out or None)
     with stages.stage("checking the data", table.n_rows, "rows") as advance:
@@ -130,7 +131,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
             overview = overview.with_summary(probe.new_summary(), Watched(training, advance))
     if checkpoint is not None:
         checkpoint.agree("data", data_facts(table, overview))
-    task, why = choose_task(asked, options.data, overview)
+    task, why = choose_task(asked, options.data, overview, by_loss=options.task == "auto" and of_loss is not None)
     standardize = "global" if table.is_image and options.standardize == "auto" else options.standardize
     learner = _learner(options, task, standardize)
     if overview.encoder is None and standardize in ("auto", "columns"):

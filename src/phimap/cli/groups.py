@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from phimap.io import BadRows, DataError, open_frame
+from phimap.io.columns import MissingColumnError, closest_first
 from phimap.learn.rows.units import units_of
 from phimap.tables.cells import numbers_in, text_column
 from phimap.tables.moments import moments_of
@@ -36,15 +37,26 @@ class RowGroups:
 
     @classmethod
     def read(
-        cls, path: str, data: str, groups: str | None, time: str | None, holdout: float = 0.0, seed: int = 0
+        cls,
+        path: str,
+        data: str,
+        groups: str | None,
+        time: str | None,
+        holdout: float = 0.0,
+        seed: int = 0,
+        target: str | None = None,
     ) -> RowGroups | None:
-        """Read the column from the file at `path`, called `data` in messages; None if neither column is given."""
+        """Read the column from the file at `path`, called `data` in messages; None if neither column is given.
+
+        A message about a missing column does not offer the `target`.
+        """
         if groups is not None and time is not None:
             raise ValueError("--groups and --time cannot be used together, got both. Leave one out.")
         name = groups if time is None else time
         if name is None:
             return None
-        cells, where = _cells(path, name), f"{data}: column {name!r}"
+        option = "groups" if time is None else "time"
+        cells, where = _cells(path, name, data, option, target), f"{data}: column {name!r}"
         values = (
             _numbers_or_texts(cells) if time is None else moments_of(cells, where, lambda row: f"data row {row + 1}")
         )
@@ -83,11 +95,13 @@ class RowWeights:
     where: str
 
     @classmethod
-    def read(cls, path: str, data: str, name: str | None) -> RowWeights | None:
+    def read(cls, path: str, data: str, name: str | None, target: str | None = None) -> RowWeights | None:
         """Read the column from the file at `path`, called `data` in messages; None without a name."""
         if name is None:
             return None
-        return cls(numbers_in(text_column(_cells(path, name)), "."), f"{data}: column {name!r}")
+        return cls(
+            numbers_in(text_column(_cells(path, name, data, "weights", target)), "."), f"{data}: column {name!r}"
+        )
 
     def of_rows(self, numbers: np.ndarray) -> np.ndarray:
         """Return the weights (r,) of the rows with these numbers in the file, from 1."""
@@ -103,9 +117,13 @@ class RowWeights:
         return found
 
 
-def _cells(path: str, name: str) -> np.ndarray:
+def _cells(path: str, name: str, data: str, option: str, target: str | None) -> np.ndarray:
     """Return the cells of a column as texts, in the order of the rows of the file; missing cells are ""."""
-    frame = open_frame(path, columns=[name], types={name: "text"}, bad_rows=BadRows("skip", "keep", "keep"))
+    try:
+        frame = open_frame(path, columns=[name], types={name: "text"}, bad_rows=BadRows("skip", "keep", "keep"))
+    except MissingColumnError as error:
+        others = closest_first(name, [one for one in error.names if one != target])
+        raise DataError(f"{data}: no {option} column {name!r}. Choose from {others}.") from None
     parts, last = [], 0
     for columns, _, numbers in frame.numbered_batches():
         cells = np.full(int(numbers[-1]) - last, "", dtype=object)

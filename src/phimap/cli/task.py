@@ -5,6 +5,7 @@ from __future__ import annotations
 from phimap.cli.errors import complain
 from phimap.cli.first_pass import Overview
 from phimap.io import DataError
+from phimap.learn.targets.classes import name_rows
 from phimap.tables.targets import MOST_CODES
 
 # Largest number of labels that the summary of the training rows collects.
@@ -15,19 +16,27 @@ _LEAST_ROWS_EACH = 2
 # more than half of their range, and a value has at least 5 training rows on average. In this case a warning is given.
 _MOST_DOUBTFUL = 100
 _ROWS_EACH = 5
+# What to do about a target of amounts, by whether a loss asks for classes.
+_OTHER_TASK = {False: "Use --task regression", True: "Choose another --loss, such as squared"}
 
 
-def choose_task(asked: str, where: str, overview: Overview) -> tuple[str, str]:
+def choose_task(asked: str, where: str, overview: Overview, *, by_loss: bool = False) -> tuple[str, str]:
     """Return ``"classification"`` or ``"regression"``, and the reason for this choice.
 
-    Text and booleans are classes. Whole numbers are classes if they have at most 20 distinct values and enough rows.
+    `asked` is the task that the user asks for, ``"auto"`` for none; `by_loss` says that a loss asks for it. Text and
+    booleans are classes. Whole numbers are classes if they have at most 20 distinct values and enough rows.
     """
     text = not overview.summary.targets_are_numbers
     labels = overview.labels
     if labels is not None and len(labels) == 1:
         raise DataError(f"{where}: the target is constant ({labels[0]}) in the training rows. Choose another --target.")
     if asked == "classification" and not overview.whole:
-        raise DataError(f"{where}: the target holds fractions, which are no classes. Use --task regression.")
+        raise DataError(f"{where}: the target holds fractions, which are no classes. {_OTHER_TASK[by_loss]}.")
+    if asked == "classification" and not text and labels and name_rows(len(labels), overview.n_train):
+        raise DataError(
+            f"{where}: the target has {len(labels)} distinct values in {overview.n_train} training rows, too many for "
+            f"classes. {_OTHER_TASK[by_loss]}."
+        )
     few = overview.whole and labels is not None and (text or len(labels) <= _most_codes(overview))
     if text and labels is None:
         raise DataError(
@@ -37,7 +46,7 @@ def choose_task(asked: str, where: str, overview: Overview) -> tuple[str, str]:
     if asked == "classification" and labels is None:
         raise DataError(
             f"{where}: the target has more than {_MOST_LABELS} distinct values, too many for classes. "
-            "Use --task regression."
+            f"{_OTHER_TASK[by_loss]}."
         )
     if asked != "auto":
         return asked, "as asked"

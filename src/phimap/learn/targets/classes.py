@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 # Up to this number of rows, there is no warning of too many classes, because in so few rows each row may have its own
 # class.
 _FEW_ROWS = 20
+# More than this number of classes, of which nearly every row has its own, are no classes. Fewer are fitted in seconds.
+_MOST_OWN, _NEARLY = 100, 0.9
+
+
+def name_rows(n_labels: int, n_rows: int) -> bool:
+    """Whether nearly every row has a label of its own, so that the labels are no classes."""
+    return n_labels > _MOST_OWN and n_labels > _NEARLY * n_rows
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,13 @@ class Classes(Targets):
         labels = None if summary.labels is None else summary.labels.values
         if summary.labels is None or labels is None or labels.size < 2:
             raise ValueError(f"`y` must hold at least 2 classes, got {0 if labels is None else labels.size} class.")
+        # Classes that no row has yet are announced by `partial_fit`, whose later rows may repeat them.
+        assert summary.labels.weights is not None
+        if summary.labels.weights.all() and name_rows(labels.size, summary.n_rows):
+            raise ValueError(
+                f"`y` must hold classes, got {labels.size} labels in {summary.n_rows} rows: nearly every row has its "
+                "own. Use KernelRegressor for numbers, or group the labels."
+            )
         # The number of all rows is compared, since a short batch may contain many classes.
         if summary.n_rows > _FEW_ROWS and 2 * labels.size > summary.n_rows:
             warnings.warn(
