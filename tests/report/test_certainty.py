@@ -197,3 +197,11 @@ def test_files_of_figures_have_plain_colours_and_the_same_bits(tmp_path):
     # Mutant: the placeholders, which are all dark red.
     assert "#a100" not in written[0]
     assert "#a100" in plot.figure.axes[0].lines[0].get_color()
+
+
+def test_a_factor_of_the_numbers_stands_beside_the_label():
+    """Above the axes it would lie under the legend."""
+    values = 1e6 * np.linspace(1.2, 4.8, 60)
+    plot = certainty_figures.band(values, values[:, None] + 1e5 * np.array([-1.0, 0, 1]), ("90 %", "median"), "price")
+    assert plot.axes.get_ylabel() == "price (1e6)"
+    assert plot.svg.count("1e6") == 1

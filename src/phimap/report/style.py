@@ -176,6 +176,8 @@ def _set_margins(figure: Figure, head: float) -> None:
     width, height = figure.get_size_inches()
     left, right, bottom = _SPACE, _SPACE, _SPACE
     for axes in figure.axes:
+        _name_factor(axes.xaxis)
+        _name_factor(axes.yaxis)
         names = _longest(axes.yaxis) + (_LINE if axes.get_ylabel() else 0)
         if axes.yaxis.get_ticks_position() == "right":
             right = max(right, names + _SPACE)
@@ -188,6 +190,19 @@ def _set_margins(figure: Figure, head: float) -> None:
         if not turned:
             right = max(right, _overhang(axes, width - left - right) + _SPACE / 2)
     figure.subplots_adjust(left / width, bottom / height, 1 - right / width, 1 - head / height, hspace=0.12)
+
+
+def _name_factor(axis: Axis) -> None:
+    """Write the common factor of the tick labels, such as 1e6, beside the label of an axis.
+
+    Matplotlib writes it at the end of the axis, where legends and notes stand.
+    """
+    # The factor is known once the labels are made.
+    axis.get_ticklabels()
+    factor, label = axis.get_major_formatter().get_offset(), axis.get_label_text()
+    if factor and label:
+        axis.set_label_text(f"{label} ({factor})")
+        axis.get_offset_text().set_visible(False)
 
 
 def _overhang(axes: Axes, width: float) -> float:
