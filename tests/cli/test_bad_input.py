@@ -58,8 +58,8 @@ def assert_refused(result, *words: str, code: int = 2) -> None:
 @pytest.mark.parametrize(
     ("write", "options", "words"),
     [
-        (edited(4, "inf,1,2"), (), ("row 4", "'a'", "infinite")),
-        (edited(4, "inf,x,2"), (), ("row 4", "'a'", "infinite")),
+        (edited(4, "inf,1,2"), ("--strict",), ("row 4", "'a'", "infinite")),
+        (edited(4, "inf,x,2"), ("--strict",), ("row 4", "'a'", "infinite")),
         (edited(4, "1,2,nan"), ("--strict",), ("row 4", "'y'")),
         (edited(4, "1,2,high"), (), ("'y'", "'high' in data row 4", "--types", "y=category")),
         (edited(4, "x,1,2"), ("--strict", "--types", "a=number"), ("row 4", "'a'", "--drop")),
@@ -70,6 +70,7 @@ def assert_refused(result, *words: str, code: int = 2) -> None:
         (csv(""), (), ("empty",)),
         (csv("a,b,y\n"), (), ("no rows",)),
         (csv("a,b,y\n1,2,3\n"), ("--holdout", "0"), ("1 of 1 rows", "at least 2")),
+        (csv("a,b,y\n1,p,3\n"), (), ("a fit needs at least 2 rows, got 1 sample. Give more rows.",)),
         (csv(GOOD), ("--target", "z"), ("'z'", "'y'")),
         (csv(GOOD), ("--drop", "q"), ("'q'", "'a'")),
         (csv(GOOD), ("--drop", "y,a"), ("'y'", "target")),
@@ -81,7 +82,13 @@ def assert_refused(result, *words: str, code: int = 2) -> None:
         (csv("a,y\n" + "".join(f"{i % 9},n{i}\n" for i in range(1500))), (), ("1000 distinct labels",)),
         (npy(np.ones((9, 3), dtype=complex)), ("--target", "2"), ("complex",)),
         (npy(np.array([[1, "a"], [2, "b"]], dtype=object)), ("--target", "1"), ("object",)),
-        (csv(GOOD), ("--kernel", "magic"), ("--kernel", "gaussian", "'magic'")),
+        (csv(GOOD), ("--loss", "logistic"), ("fractions", "Choose another --loss, such as squared")),
+        (
+            csv("a,y\n" + "".join(f"{i % 9},{i}\n" for i in range(150))),
+            ("--loss", "logistic"),
+            ("132 distinct values in 132 training rows", "too many for classes", "Choose another --loss"),
+        ),
+        (csv(GOOD), ("--kernel", "magic"), ("--kernel", "'gaussian' (also 'rbf', ", "'magic'")),
         (csv(GOOD), ("--kernel", "laplacain"), ("--kernel", "Did you mean 'laplacian'?")),
         (csv(GOOD), ("--features", "0"), ("--features", "at least 2")),
         (csv(GOOD), ("--features", "many"), ("--features", "integer or auto")),

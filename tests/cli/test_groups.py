@@ -84,7 +84,8 @@ def test_an_automatic_width_draws_no_warning_of_few_landmarks(phimap, tmp_path):
     rng = np.random.default_rng(0)
     area, rooms, group = rng.uniform(20, 200, 240), rng.integers(1, 6, 240), rng.integers(0, 30, 240)
     price = area * 3000 + rooms * 1e4 + rng.normal(0, 2e4, 240)
-    pd.DataFrame({"area": area, "rooms": rooms, "g": group, "price": price}).to_csv(tmp_path / "t.csv", index=False)
+    names = [f"p{one}" for one in group]
+    pd.DataFrame({"area": area, "rooms": rooms, "g": names, "price": price}).to_csv(tmp_path / "t.csv", index=False)
     done = phimap("fit", tmp_path / "t.csv", "--target", "price", "--groups", "g", "--effort", "fast", "--quiet")
     assert done.exit_code == 0
     assert "landmarks" not in done.stderr

@@ -41,6 +41,17 @@ def columns(text: str) -> dict[str, list[str]]:
     return {name: [row[k] for row in rows] for k, name in enumerate(head)}
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("report", "No such command 'report'. Reports are the option --report of fit, compare and explain. See "),
+        ("fitt", "No such command 'fitt'. Did you mean 'fit'? See "),
+    ],
+)
+def test_unknown_commands_are_told_in_sentences(phimap, command, told):
+    assert_refused(phimap(command, "x"), told)
+
+
 @pytest.mark.parametrize(("name", "target"), [("numbers.csv", "y"), ("labels.csv", "kind")])
 def test_json_is_one_object_with_the_values_of_the_lines(phimap, tables, name, target):
     plain = phimap("fit", tables / name, "--target", target, *SMALL).stdout
@@ -159,6 +170,14 @@ def test_intervals_hold_their_share_and_surround_the_prediction(phimap, tables, 
     np.testing.assert_allclose(found["upper"] - found["prediction"], found["prediction"] - found["lower"], rtol=1e-3)
     truth = np.loadtxt(tables / "numbers.csv", delimiter=",", skiprows=1)[:, 3]
     assert 0.85 < ((found["lower"] <= truth) & (truth <= found["upper"])).mean() < 0.97
+
+
+def test_known_targets_give_the_share_inside_the_intervals(phimap, tables, fitted, tmp_path):
+    words = ("--interval", "0.9", "-o", tmp_path / "p.csv", "--target", "y")
+    found = phimap("predict", fitted / "numbers.phimap", tables / "numbers.csv", *words).stdout
+    bounds, truth = pd.read_csv(tmp_path / "p.csv"), pd.read_csv(tables / "numbers.csv")["y"]
+    share = ((bounds["lower"] <= truth) & (truth <= bounds["upper"])).mean()
+    assert f"\ninside_intervals {share:.4f}\n" in found
 
 
 def test_a_coverage_that_no_row_can_give_is_noted_once(phimap, tables, fitted):

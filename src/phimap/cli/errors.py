@@ -50,7 +50,9 @@ class OneLineGroup(TyperGroup):
             path = error.ctx.command_path if error.ctx else "phimap"
             # Some versions of Typer put the kind of the exception before its message.
             message = error.format_message().rstrip(".").replace(": Value error, ", ": ")
-            complain(f"{message}. See {path} --help.")
+            if message.startswith("No such command 'report'"):
+                message = "No such command 'report'. Reports are the option --report of fit, compare and explain"
+            complain(f"{message if message.endswith('?') else f'{message}.'} See {path} --help.")
             code = BAD_INPUT
         except typer.Abort:
             complain("interrupted. No half-written file is left.")

@@ -82,8 +82,8 @@ def checked_format(file: Path) -> Format:
     if found is None:
         inside = "" if file.name.lower().endswith(name) else f" {Path(name).suffix!r} in"
         raise DataError(
-            f"{file}: unknown kind of file{inside} {file.suffix!r}. Convert it to one of {', '.join(TABLES)}; text and JSON "
-            "may be .gz, .bz2 or .zip."
+            f"{file}: unknown kind of file{inside} {file.suffix!r}. Convert it to one of {', '.join(TABLES)}; text "
+            "and JSON may be .gz, .bz2 or .zip."
         )
     if not found.is_text and not file.name.lower().endswith(name):
         raise DataError(f"{file}: holds a packed {Path(name).suffix} file. Unpack it first.")

@@ -260,7 +260,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _finish(self) -> None:
         if (n_rows := self._pass.n_rows) < 2:
             raise ValueError(
-                f"Found array with {n_rows} sample(s), n_samples={n_rows}, while a minimum of 2 is required. Give more."
+                f"a fit needs at least 2 rows, got {n_rows} sample{'' if n_rows else 's'}. Give more rows."
             )
         self._columns = self._pass.finish()
         self.n_rows_ = n_rows

@@ -296,9 +296,7 @@ class RowSummary(Record, Accumulator):
         if not self.n_rows:
             raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
         if self.n_rows < 2:
-            raise ValueError(
-                f"Found array with n_samples={self.n_rows}, 1 sample: a fit needs at least 2. Give more rows."
-            )
+            raise ValueError(f"a fit needs at least 2 rows, got {self.n_rows} sample. Give more rows.")
         check_mean_weight(self.moments.n, self.n_rows)
 
     def expect(self, classes: Any) -> None:

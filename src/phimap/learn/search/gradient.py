@@ -123,8 +123,8 @@ class FourierLoss:
         c = solve(F.T @ (self.Y[:n] * weights[:n]))
         outputs = features @ c.astype(X.dtype) - (mean @ c).astype(X.dtype)
         errors = outputs - self.Y
-        # The errors are 0 if all targets are equal, as with a rare class that no row has. The divisor is a normal number
-        # of the rows' dtype, so that its reciprocal is finite there.
+        # The errors are 0 if all targets are equal, as with a rare class that no row has. The divisor is a normal
+        # number of the rows' dtype, so that its reciprocal is finite there.
         squared = float((weights[n:] * np.square(errors[n:])).sum(dtype=np.float64))
         squared = max(squared, float(np.finfo(X.dtype).tiny))
         g = errors[n:] * weights[n:] * X.dtype.type(2 / squared)

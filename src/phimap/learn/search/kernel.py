@@ -59,7 +59,10 @@ def kernel_name(text: str, known: Iterable[str], parameter: str = "`kernel`") ->
         return name
     near = get_close_matches(text.lower(), [*names, *ALIASES], n=1)
     guess = f" Did you mean {ALIASES.get(near[0], near[0])!r}?" if near else ""
-    listed = ", ".join(repr(name) for name in names)
+    others: dict[str, list[str]] = {}
+    for other, name in ALIASES.items():
+        others.setdefault(name, []).append(repr(other))
+    listed = ", ".join(f"{name!r} (also {', '.join(others[name])})" if name in others else repr(name) for name in names)
     more = ", a Kernel or a feature map" if parameter == "`kernel`" else ""
     raise ValueError(f"{parameter} must be one of {listed}{more}, got {text!r}.{guess}")
 
