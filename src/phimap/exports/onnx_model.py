@@ -67,7 +67,9 @@ def needs_onnx() -> Any:
     try:
         import onnx
     except ImportError as error:
-        raise ImportError("an ONNX model needs onnx, which is not installed. Install phimap[onnx].") from error
+        raise ImportError(
+            "an ONNX model needs onnx, which is not installed. Run pip install onnx onnxruntime."
+        ) from error
     return onnx
 
 
@@ -341,7 +343,7 @@ def run_onnx(model: bytes, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarra
         import onnxruntime
     except ImportError as error:
         raise ImportError(
-            "the check of an ONNX model needs onnxruntime, which is not installed. Install phimap[onnx]."
+            "the check of an ONNX model needs onnxruntime, which is not installed. Run pip install onnx onnxruntime."
         ) from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1

@@ -55,7 +55,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     depths = options.depths or DEPTHS
     found = pd.DataFrame([measure(depth) for depth in depths])
     rms, largest = fit_errors()
-    errors = pd.DataFrame({"": ["mean square", "largest"], "error": [rms, largest]})
+    errors = pd.DataFrame({"": ["root mean square", "largest"], "error": [rms, largest]})
     formats = {"median": ".3f", "least": ".3f", "most": ".3f"}
     fit = f"degree {DEGREE}, L = {FITTED_DEPTH}: error in units of K(1)"
     tables = [
@@ -76,7 +76,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
         for one in found.itertuples()
     ]
     words, size = f"{rms:.4f}; {largest:.4f}", f"degree {DEGREE}, L = {FITTED_DEPTH}"
-    place, quantity = "Figure 1, right, and Remark 1", "error in units of K(1), mean square; largest"
+    place, quantity = "Figure 1, right, and Remark 1", "error in units of K(1), root mean square; largest"
     findings.append(Finding(paper, place, quantity, size, words, "tight (a plot)", size))
     return Report(found, tables, {"ntk-function.png": partial(_figure, depths)}, findings)
 
