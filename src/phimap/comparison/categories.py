@@ -84,10 +84,11 @@ class NativeCategories(BaseEstimator):
 
     def _numbers(self, columns: Mapping[str, Any]) -> np.ndarray:
         """Return the cells as numbers (n, d): text as level indices, missing cells and levels unseen in fit as NaN."""
-        found = {name: self.readings_.numbers(cells) for name, cells in columns.items()}
-        return np.column_stack(
-            [self._codes(cells) if found[name] is None else found[name] for name, cells in columns.items()]
-        )
+        found = []
+        for cells in columns.values():
+            numbers = self.readings_.numbers(cells)
+            found.append(self._codes(cells) if numbers is None else numbers)
+        return np.column_stack(found)
 
     def _codes(self, cells: Any) -> np.ndarray:
         levels = self.levels_[cells.name]
