@@ -65,7 +65,8 @@ def test_report_names_papers_and_places():
     found = report(BenchOptions("theory", repeats=50, quiet=True), Stages(verbose=False))
     places = {(one.paper, one.place) for one in found.findings}
     assert ("Zandieh et al. (2021)", "Theorem 7") in places
-    assert ("Liu et al. (2021)", "Section 3.1, variance of ORF") in places
+    assert ("Liu et al. (2021)", "Section 3.1, variance of RFF") in places
+    assert ("Liu et al. (2021)", "like Section 3.1, variance of ORF") in places
     assert sum(one.paper == "Han et al. (2021)" for one in found.findings) == 4
     assert ("Zandieh et al. (2021)", "Lemma 3, kappa0") in places
     (normalized,) = (one for one in found.findings if one.place == "Section 3.1, variance of NRFF")
