@@ -230,7 +230,7 @@ def test_the_width_follows_the_need(rng):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        (("magic", "auto", "auto"), r"`kernel` must be one of 'arccosine', 'auto'"),
+        (("magic", "auto", "auto"), r"`kernel` must be one of 'arccosine' \(also 'arc-cosine', .*got 'magic'"),
         (("gaussian", "wide", "auto"), r"`length_scale` must be a positive number, 'auto' or 'median', got 'wide'"),
         (("gaussian", "auto", "round"), r"`metric` must be one of 'auto', 'diagonal', 'full', got 'round'"),
     ],
