@@ -131,7 +131,7 @@ class Comparison:
         if name == best.name:
             return "errs least"
         error = next(one.error for one in self.results if one.name == name)
-        more = f"+{100 * (error / best.error - 1):.3g} %" if best.error > 0 else "more"
+        more = f"+{number_text(100 * (error / best.error - 1), 3)} %" if best.error > 0 else "more"
         return f"{more}, within noise" if self.difference(best.name, name).is_noise else more
 
     def verdict(self) -> list[str]:

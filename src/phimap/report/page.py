@@ -245,7 +245,7 @@ def _columns(facts: Facts) -> list[tuple[Plot | Bars, str]]:
         values = [(name, float(rise) / scale) for name, rise in zip(facts.names, found.rises, strict=True)]
         head, what = ("rise of the error", "RMSE") if regression else ("more wrong labels", "share of wrong labels")
         # A rounding error of zero is no rise.
-        measures.append((head, values, lambda value: f"{round(100 * value, 2) + 0.0:.3g} %"))
+        measures.append((head, values, lambda value: f"{number_text(round(100 * value, 2) + 0.0, 3)} %"))
         captions.append(
             f"How far the {what} of {found.n_rows:,} held-out rows rises if the values of a column are shuffled."
         )
