@@ -33,16 +33,18 @@ class _Readings:
         if any(cells.is_text for cells in cells_of(X).values()):
             self._encodings = {column.name: column.encoding for column in TableEncoder().fit(X).columns_}
 
-    def numbers(self, cells: Cells) -> np.ndarray | None:
-        """Return the cells as numbers (n,), with NaN for missing cells; None for categories."""
-        if not cells.is_text:
-            return cells.numbers()
-        encoding = self._encodings[cells.name]
-        if isinstance(encoding, NumberEncoding):
+    def are_categories(self, cells: Cells) -> bool:
+        """Whether the cells of a column are categories."""
+        return cells.is_text and not isinstance(self._encodings.get(cells.name), NumberEncoding | DateEncoding)
+
+    def numbers(self, cells: Cells) -> np.ndarray:
+        """Return cells that are no categories as numbers (n,), with NaN for missing cells."""
+        encoding = self._encodings.get(cells.name)
+        if cells.is_text and isinstance(encoding, NumberEncoding):
             return cells.numbers(encoding.decimal)
-        if isinstance(encoding, DateEncoding):
+        if cells.is_text and isinstance(encoding, DateEncoding):
             return cells.seconds(encoding.form or likely_form(cells), encoding.zone)
-        return None
+        return cells.numbers()
 
 
 class NativeCategories(BaseEstimator):
@@ -61,7 +63,7 @@ class NativeCategories(BaseEstimator):
 
     def fit(self, X: Any, y: np.ndarray) -> Self:
         columns, self.readings_ = cells_of(X), _Readings(X)
-        texts = {name: cells for name, cells in columns.items() if self.readings_.numbers(cells) is None}
+        texts = {name: cells for name, cells in columns.items() if self.readings_.are_categories(cells)}
         self.levels_ = {
             name: tuple(cells.texts[code] for code in np.unique(cells.codes) if code >= 0)
             for name, cells in texts.items()
@@ -84,11 +86,12 @@ class NativeCategories(BaseEstimator):
 
     def _numbers(self, columns: Mapping[str, Any]) -> np.ndarray:
         """Return the cells as numbers (n, d): text as level indices, missing cells and levels unseen in fit as NaN."""
-        found = []
-        for cells in columns.values():
-            numbers = self.readings_.numbers(cells)
-            found.append(self._codes(cells) if numbers is None else numbers)
-        return np.column_stack(found)
+        return np.column_stack(
+            [
+                self._codes(cells) if name in self.levels_ else self.readings_.numbers(cells)
+                for name, cells in columns.items()
+            ]
+        )
 
     def _codes(self, cells: Any) -> np.ndarray:
         levels = self.levels_[cells.name]
@@ -119,9 +122,10 @@ class CatBoost(BaseEstimator):
         # The last option prevents a fit from writing files into the working directory.
         model = kind(random_seed=self.seed, thread_count=self.n_jobs or -1, verbose=False, allow_writing_files=False)
         self.readings_ = None if isinstance(X, np.ndarray) else _Readings(X)
-        table = self._table(X)
-        texts = [n for n in range(table.shape[1]) if table.dtype == object and isinstance(table[0, n], str)]
-        self.model_: Any = model.fit(table, y, cat_features=texts)
+        texts = None
+        if self.readings_ is not None:
+            texts = [n for n, cells in enumerate(cells_of(X).values()) if self.readings_.are_categories(cells)]
+        self.model_: Any = model.fit(self._table(X), y, cat_features=texts)
         return self
 
     @property
@@ -142,10 +146,10 @@ class CatBoost(BaseEstimator):
         columns = list(cells_of(X).values())
         table = np.empty((len(X), len(columns)), dtype=object)
         for place, cells in enumerate(columns):
-            if (numbers := self.readings_.numbers(cells)) is None:
+            if self.readings_.are_categories(cells):
                 texts = np.array([*cells.texts, _MISSING], dtype=object)
                 # The code of a missing cell is -1, which selects the last entry.
                 table[:, place] = texts[cells.codes]
             else:
-                table[:, place] = numbers
+                table[:, place] = self.readings_.numbers(cells)
         return table
