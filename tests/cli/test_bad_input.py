@@ -123,6 +123,16 @@ def test_fit_refuses(phimap, tmp_path, write, options, words):
     assert sorted(tmp_path.iterdir()) == before
 
 
+def imported_little(*words: str, cwd: Path) -> str:
+    """The last line of a refused command, which imports none of the packages that take a second."""
+    command = [sys.executable, "-X", "importtime", "-m", "phimap", *words]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
+    *imports, message = run.stderr.strip().splitlines()
+    assert run.returncode == 2
+    assert not [line for line in imports if line.split()[-1] in ("numba", "sklearn", "pyarrow")]
+    return message
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -136,12 +146,15 @@ def test_fit_refuses(phimap, tmp_path, write, options, words):
     ],
 )
 def test_missing_files_are_told_before_the_work_is_imported(words, tmp_path):
-    command = [sys.executable, "-X", "importtime", "-m", "phimap", *words]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    *imports, message = run.stderr.strip().splitlines()
-    assert run.returncode == 2
+    message = imported_little(*words, cwd=tmp_path)
     assert re.search(r"no such file\. Check the path\.|there is no file `none.phimap`\. Give", message)
-    assert not [line for line in imports if line.split()[-1] in ("numba", "sklearn", "pyarrow")]
+
+
+@pytest.mark.parametrize("command", ["fit", "compare"])
+def test_a_missing_target_is_told_before_the_work_is_imported(command, tmp_path):
+    (tmp_path / "t.csv").write_text("id;price\n1;2\n2;3\n")
+    message = imported_little(command, "t.csv", "--target", "prise", cwd=tmp_path)
+    assert message == "error: t.csv: no target column 'prise'. Choose from 'price', 'id'."
 
 
 def test_fit_refuses_files_that_are_none(phimap, tmp_path):

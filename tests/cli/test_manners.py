@@ -86,6 +86,14 @@ def test_three_rows_say_why_there_is_no_score(phimap, tmp_path):
     assert "one row was held out of 3, so R2 is not defined" in one.stderr
 
 
+def test_few_training_rows_are_counted(phimap, tables):
+    words = ("fit", tables / "numbers.csv", "--target", "y", *SMALL, "--holdout")
+    few = phimap(*words, "0.99").stderr
+    n_train = int((~holdout_mask(0, 600, 0.99)).sum())
+    assert f"only {n_train} of 600 rows are left to train on, since --holdout is 0.99. Give a smaller one" in few
+    assert "left to train on" not in phimap(*words, "0.8").stderr
+
+
 def test_rare_classes_are_held_out_in_proportion_and_named(phimap, tmp_path):
     """Twenty positives among 2,020 rows: two are held out, and the score says that these are few."""
     rows = [f"{i % 97},{'yes' if i % 101 == 7 else 'no'}" for i in range(2020)]

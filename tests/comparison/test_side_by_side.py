@@ -190,6 +190,9 @@ def test_the_better_method_is_named_whoever_it_is():
     assert found.beside_best(found.results[1].name).endswith(" %, within noise")
     # Both errors lie near that of the mean, which is told where nothing beats it.
     assert "5 % false alarms" in " ".join(said)
+    assert "beyond noise" not in " ".join(said)
+    clear = replace(found, differences=tuple(replace(pair, p_value=0.0) for pair in found.differences))
+    assert "Its differences from all others are beyond noise." in clear.verdict()
     alone = replace(found, n_splits=1, n_all=10**6)
     assert "One split does not show" in " ".join(alone.verdict())
     assert "400 of 1,000,000 rows, drawn at random, were used." in alone.verdict()

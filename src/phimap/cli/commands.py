@@ -12,6 +12,7 @@ import typer
 from phimap._options import Option, flag
 from phimap.bench.options import BenchOptions
 from phimap.cli.errors import OneLineGroup, one_line_errors
+from phimap.cli.option_values import check_target
 from phimap.cli.options import (
     CompareOptions,
     ExplainOptions,
@@ -75,6 +76,8 @@ def _add(command: str, kind: type, text: str) -> None:
     def run(**typed: Any) -> None:
         with one_line_errors():
             options = kind(**{name: _read(name, declared[name][1], value) for name, value in typed.items()})
+            if isinstance(options, FitOptions | CompareOptions) and options.target is not None:
+                check_target(options.data, options.target)
             import_module(f"phimap.cli.{command}").run(options)
 
     parameters = [_parameter(one, *declared[one.name]) for one in fields(kind)]

@@ -57,6 +57,8 @@ _SHARE_KEPT = 4
 # Number of parts of a file. A worker reads the file from the beginning to the end of its part, so more parts mean that
 # the file is read more often. Each part is a whole number of batches. Sums do not depend on the number of workers.
 _PARTS = 8
+# A warning is given if a large --holdout leaves fewer training rows than this.
+_FEW_ROWS = 50
 
 
 def run(options: FitOptions) -> None:
@@ -121,6 +123,9 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
             f"{options.data}: {overview.n_train} of {overview.n_rows} rows are left to train on, a fit needs at least "
             "2. Give more rows, or a smaller --holdout."
         )
+    if overview.n_train < min(_FEW_ROWS, overview.n_held_out):
+        left = f"{overview.n_train} of {overview.n_rows:,} rows are left to train on, since --holdout is"
+        complain(f"{options.data}: only {left} {options.holdout:g}. Give a smaller one, such as 0.1.", "warning")
 
     # Summarise the training rows as numbers, and choose the task.
     rows = rows_read(table, most_rows, options.memory)

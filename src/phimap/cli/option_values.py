@@ -6,9 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from phimap._files import check_data_exists, check_model_exists, file_and_member, is_pattern
+from phimap._files import DataError, check_data_exists, check_model_exists, file_and_member, is_pattern
 from phimap._options import words
 from phimap.cli.standard_input import MARK
+
+# Bytes of a text table that are read to find its header.
+_HEAD_BYTES = 2**16
 
 
 def number_or(words: str, kind: Callable[[str], Any], rule: str, remedy: str = "") -> Callable[[str, str], Any]:
@@ -83,3 +86,28 @@ def model_path(option: str, text: str) -> Path:
     """Read the path of a model file, which must exist."""
     check_model_exists(text)
     return Path(text)
+
+
+def check_target(data: str, target: str) -> None:
+    """Raise if the header of a plain text table has no column `target`, before the command imports what it needs.
+
+    Every other fault is left to the reader of the table.
+    """
+    path = Path(data)
+    if path.suffix.lower() not in (".csv", ".tsv", ".txt") or not path.is_file():
+        return
+    # These imports take the time that NumPy takes, and only text tables need them.
+    from phimap.io.columns import MissingColumnError, resolve_column
+    from phimap.io.dialect import recognise
+
+    try:
+        with path.open("rb") as file:
+            head, whole = file.read(_HEAD_BYTES), not file.read(1)
+        # A head without two whole lines may end within the header.
+        if whole or head.count(b"\n") > 1:
+            names = recognise(data, head, whole=whole).names
+            resolve_column(data, names, set(names), target, "target column")
+    except MissingColumnError:
+        raise
+    except (DataError, OSError):
+        return

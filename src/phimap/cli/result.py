@@ -44,7 +44,7 @@ def facts(result: Result, report_seconds: float) -> list[Fact]:
         Fact("rows_trained", result.overview.n_train),
         Fact("rows_held_out", result.overview.n_held_out),
         Fact("alpha", result.model.alpha_, ".4g"),
-        Fact("kernel", type(result.model.kernel_).__name__),
+        Fact("kernel", kernel_text(result.model.kernel_)),
         Fact("metric", metric_kind(result.model)),
         Fact("features", result.n_components),
         Fact("solver", result.model.solution_.form),
@@ -76,7 +76,6 @@ def print_summary(result: Result) -> None:
     overview = result.overview
     grid.add_row("data", shown(f"{result.options.data}, {overview.n_rows:,} rows, {inputs_text(result.table)}"))
     grid.add_row("target", shown(f"{result.table.target_name} ({result.why})"))
-    grid.add_row("kernel", shown(kernel_text(result.model.kernel_)))
     grid.add_row("map", type(result.model.feature_map_).__name__)
     for name, value in search_facts(result.model, result.stages):
         if name != "metric":

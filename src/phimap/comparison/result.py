@@ -152,6 +152,8 @@ class Comparison:
             said.append(f"{best.name} errs least: {number_text(best.error, 4)}.")
         if others := [name for name in level if name != OURS or best.name == OURS]:
             said.append(f"Within noise of it: {', '.join(others)}.")
+        elif len(names) > 1 and not level:
+            said.append("Its differences from all others are beyond noise.")
         if best.error >= self.baseline:
             said.append(f"No method errs less than {self._constant()} does ({number_text(self.baseline, 4)}).")
         said.append(

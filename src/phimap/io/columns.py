@@ -93,20 +93,20 @@ def select_columns(
     if target is None:
         target_name = None
     elif isinstance(target, str | int):
-        target_name = _resolve(where, names, known, target, "target column")
+        target_name = resolve_column(where, names, known, target, "target column")
     elif not hasattr(target, "__len__"):
         raise TypeError(f"`target` must be a column's name or position, or several, got {target!r}. Use a name.")
     elif not len(target):
         raise ValueError("`target` must name at least one column, got none. Use target=None to read no target.")
     else:
-        target_name = tuple(_resolve(where, names, known, one, "target column") for one in target)
+        target_name = tuple(resolve_column(where, names, known, one, "target column") for one in target)
     targets = Selection((), target_name).targets
 
     if columns is None:
         features = tuple(name for name in names if name not in targets and name not in hidden)
     else:
-        features = tuple(_resolve(where, names, known, one, "feature column") for one in columns)
-    dropped = {_resolve(where, names, known, one, "column to drop") for one in drop or ()}
+        features = tuple(resolve_column(where, names, known, one, "feature column") for one in columns)
+    dropped = {resolve_column(where, names, known, one, "column to drop") for one in drop or ()}
     if both := dropped.intersection(targets):
         raise DataError(f"{where}: column {both.pop()!r} is the target. Leave it out of drop=...")
     features = tuple(name for name in features if name not in dropped)
@@ -136,7 +136,7 @@ def closest_first(wanted: str, names: Sequence[str]) -> str:
     return ", ".join(shown) + more
 
 
-def _resolve(where: str, names: Sequence[str], known: set[str], wanted: str | int, word: str) -> str:
+def resolve_column(where: str, names: Sequence[str], known: set[str], wanted: str | int, word: str) -> str:
     """The name of the column called `wanted`; if there is none, the name of the column at position `wanted`."""
     text = str(wanted)
     if text in known:
