@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import phimap as pm
-from tests.cli.test_bad_input import assert_refused
+from tests.cli.test_bad_input import FIXED, assert_refused
 from tests.cli.test_fit import values
 
 
@@ -48,3 +51,23 @@ def test_refusals(phimap, file, tmp_path):
     assert_refused(phimap("export", file, tmp_path / "none" / "m.onnx"), "no folder")
     assert (own.read_text(), (tmp_path / "predict.py").read_text()) == ("notes", "print(1)")
     phimap("export", file, own, "--force")
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "words"),
+    [
+        ("numbers", "y", ()),
+        ("labels", "kind", ()),
+        ("numbers", "y", ("--loss", "quantile", "--quantile", "0.1,0.9", "--alpha", "1")),
+    ],
+)
+def test_an_exported_program_writes_what_predict_writes(phimap, tables, tmp_path, name, target, words):
+    data, model, folder = tables / f"{name}.csv", tmp_path / "m.phimap", tmp_path / "folder"
+    fixed = ("--features", "64", *FIXED, "-q", "--length-scale", "2", *words)
+    assert phimap("fit", data, "--target", target, "--model", model, *fixed).exit_code == 0
+    assert phimap("export", model, folder, "--numpy").exit_code == 0
+    assert phimap("predict", model, data, "-o", tmp_path / "ours.csv").exit_code == 0
+    run = (sys.executable, folder / "predict.py", folder, data, tmp_path / "theirs.csv")
+    subprocess.run(run, check=True, timeout=60)
+    ours, theirs = (pd.read_csv(tmp_path / f"{one}.csv") for one in ("ours", "theirs"))
+    pd.testing.assert_frame_equal(theirs, ours, check_dtype=False, atol=1e-5)

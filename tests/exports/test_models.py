@@ -142,7 +142,9 @@ def test_predictions_with_numpy_alone(plain: Any, tmp_path: Path, bare: dict[str
     )
     assert run_bare(bare, "-c", missing).strip() == "[]"
     printed = run_bare(bare, tmp_path / "folder" / "predict.py", tmp_path / "folder", tmp_path / "rows.csv")
-    assert_near(np.array(printed.split(), dtype=float), predicted(plain, X), 1e-5)
+    head, *lines = printed.splitlines()
+    assert head == ("prediction" if predicted(plain, X).ndim == 1 else "prediction_0,prediction_1")
+    assert_near(np.array([line.split(",") for line in lines], dtype=float), predicted(plain, X), 1e-5)
 
 
 def test_cells_of_csv_with_numpy_alone(tmp_path: Path, bare: dict[str, str]) -> None:
@@ -152,7 +154,7 @@ def test_cells_of_csv_with_numpy_alone(tmp_path: Path, bare: dict[str, str]) -> 
     shuffled = table[table.columns[::-1]].assign(more="x, y")
     shuffled.to_csv(tmp_path / "rows.csv", index=False)
     run_bare(bare, tmp_path / "folder" / "predict.py", tmp_path / "folder", tmp_path / "rows.csv", tmp_path / "out.csv")
-    assert_array_equal(pd.read_csv(tmp_path / "out.csv", header=None)[0], expected)
+    assert_array_equal(pd.read_csv(tmp_path / "out.csv")["prediction"], expected)
 
 
 def test_amounts_and_units_are_read_as_in_fit(tmp_path: Path) -> None:

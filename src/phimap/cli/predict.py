@@ -117,10 +117,8 @@ def _predictions(
 
 def prediction_columns(model: Any, predicted: np.ndarray) -> dict[str, Any]:
     """Return predictions (r,), or (r, q) for q quantiles, as columns by name."""
-    if predicted.ndim == 1:
-        return {"prediction": pa.array(predicted)}
-    columns = zip(np.ravel(model.quantile), predicted.T, strict=True)
-    return {f"prediction_{level:g}": pa.array(np.ascontiguousarray(one)) for level, one in columns}
+    columns = zip(model._fitted.targets.prediction_names, predicted.reshape(len(predicted), -1).T, strict=True)
+    return {name: pa.array(np.ascontiguousarray(one)) for name, one in columns}
 
 
 def _aligned(found: Iterator[tuple[pa.Table, np.ndarray]], opened: ModelRows, ids: Ids | None) -> Iterator[pa.Table]:

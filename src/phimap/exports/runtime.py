@@ -14,6 +14,7 @@ from phimap.exports.frames import used_columns
 from phimap.exports.graph import ExportError, Graph
 from phimap.exports.numpy_source import GraphSource
 from phimap.learn.fitted import Fitted
+from phimap.learn.targets.quantiles import Quantiles
 from phimap.tables.cells import number_steps
 from phimap.tables.dates import DateEncoding
 from phimap.tables.levels import LevelEncoding
@@ -100,12 +101,14 @@ def read_csv(path, names):
 
 {matrix}
 def main(folder, rows, target=None):
-    """Predict the rows of a CSV file, and write one prediction a line."""
+    """Predict the rows of a CSV file, and write a line of names and one line for each row."""
     model = load(folder)
     columns = read_csv(rows, model.facts["columns"])
     found = model.predict({from_csv})
     file = open(target, "w", newline="", encoding="utf-8") if target else sys.stdout
-    csv.writer(file).writerows(np.atleast_1d(row).tolist() for row in found)
+    lines = csv.writer(file, lineterminator="\\n")
+    lines.writerow(model.facts["predictions"])
+    lines.writerows(found.reshape(len(found), -1).tolist())
     file.flush()
 
 
@@ -221,8 +224,10 @@ def runtime(fitted: Fitted, graph: Graph, version: str) -> tuple[str, dict[str, 
     decode = "return found"
     if is_classifier:
         decode = 'return np.array(self.facts["labels"])[found]'
-    elif fitted.targets.single_column:  # pyright: ignore
+    elif fitted.targets.prediction_names == ["prediction"]:
         decode = "return found[:, 0]"
+    elif isinstance(fitted.targets, Quantiles):
+        decode = "return np.sort(found, axis=1)"
     text = _HEAD.format(
         learner=fitted.inputs.learner,
         version=version,
@@ -266,11 +271,12 @@ def _marks(name: str, marks: tuple[str, ...]) -> str:
 def _facts(fitted: Fitted, source: GraphSource) -> dict[str, Any]:
     encoder, inputs = fitted.inputs.encoder, fitted.inputs
     labels = plain_labels(fitted.targets.known).tolist() if fitted.targets.has_labels else None  # pyright: ignore
+    facts = {"labels": labels, "predictions": fitted.targets.prediction_names}
     if encoder is None:
         columns = (
             [f"x{j}" for j in range(inputs.width)] if inputs.names is None else [str(name) for name in inputs.names]
         )
-        return {"labels": labels, "columns": columns, "levels": {}}
+        return facts | {"columns": columns, "levels": {}}
     encoded = []
     for column in used_columns(encoder):
         encoding: Any = column.encoding
@@ -283,7 +289,7 @@ def _facts(fitted: Fitted, source: GraphSource) -> dict[str, Any]:
             fact |= {"kind": "numbers", "from_text": encoding.from_text} | number_steps(encoding.decimal)._asdict()
         encoded.append(fact)
     names = [column.name for column in encoder.columns_]
-    return {"labels": labels, "columns": names, "encoded": encoded, "levels": source.levels}
+    return facts | {"columns": names, "encoded": encoded, "levels": source.levels}
 
 
 def plain_labels(labels: np.ndarray) -> np.ndarray:

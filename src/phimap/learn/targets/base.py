@@ -200,6 +200,11 @@ class Targets(Record, ABC):
         return None
 
     @property
+    def prediction_names(self) -> list[str]:
+        """Names of the columns of predictions in a table."""
+        return ["prediction"]
+
+    @property
     @abstractmethod
     def n_outputs(self) -> int:
         """Number t of outputs of the linear model."""

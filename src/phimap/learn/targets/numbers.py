@@ -75,6 +75,10 @@ class Numbers(Targets):
     def n_outputs(self) -> int:
         return self.n_targets
 
+    @property
+    def prediction_names(self) -> list[str]:
+        return ["prediction"] if self.single_column else [f"prediction_{place}" for place in range(self.n_targets)]
+
     def n_outputs_of(self, y: np.ndarray) -> int:
         return self.n_targets
 

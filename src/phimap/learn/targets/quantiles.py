@@ -68,6 +68,11 @@ class Quantiles(Numbers):
             return None
         return [f"quantile {level:g}" for level in self.levels]
 
+    @property
+    def prediction_names(self) -> list[str]:
+        names = super().prediction_names
+        return names if self.single_level else [f"{name}_{level:g}" for name in names for level in self.levels]
+
     def decode(self, scores: np.ndarray) -> np.ndarray:
         """Return predicted quantiles (n,), (n, q), (n, t) or (n, t, q).
 
