@@ -76,6 +76,19 @@ def test_lines_tell_rate_and_time_left(capsys, clock):
     ]
 
 
+def test_the_first_step_of_a_long_stage_tells_how_long_it_takes(capsys, clock):
+    for total in (500, 50):
+        with Stages(verbose=True).stage("sampled values", total, "rows") as advance:
+            for _ in range(2):
+                clock.now += 0.125
+                advance(1)
+    assert capsys.readouterr().err.splitlines() == [
+        "sampled values: 1 of 500 after 0 s, 8 rows/s, 1 min 2 s left",
+        "sampled values: 0.2 s (8 rows/s)",
+        "sampled values: 0.2 s (8 rows/s)",
+    ]
+
+
 def test_lines_without_a_total(capsys, clock):
     with Stages(verbose=True).stage("scales", None, "rows") as advance:
         clock.now += 10

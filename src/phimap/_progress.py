@@ -131,16 +131,16 @@ def _shown(name: str, total: int | None, unit: str | None) -> AbstractContextMan
 
 @contextmanager
 def _lines(name: str, total: int | None, unit: str | None) -> Iterator[Callable[[int], None]]:
-    """A progress line every ten seconds, and one at the end."""
+    """A progress line every ten seconds, one at the end, and one after the first step of a stage that takes longer."""
     start = told = time.perf_counter()
     done = 0
 
     def advance(rows: int) -> None:
         nonlocal done, told
-        done += rows
-        if time.perf_counter() - told >= _SECONDS_BETWEEN_LINES:
-            told = time.perf_counter()
-            seconds = told - start
+        seconds, is_first, done = time.perf_counter() - start, not done, done + rows
+        is_long = is_first and total and rows and seconds * (total - rows) / rows >= _SECONDS_BETWEEN_LINES
+        if is_long or start + seconds - told >= _SECONDS_BETWEEN_LINES:
+            told = start + seconds
             known = f"{done:,} of {total:,}" if total else f"{done:,} {unit or 'done'}"
             more = [text for text in (rate_text(done, seconds, unit), left_text(done, total, seconds)) if text]
             _write_line(", ".join([f"{name}: {known} after {seconds:.0f} s", *more]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -129,3 +130,13 @@ def test_bad_arguments_name_the_rule(X):
         pm.suggest(X[:3])
     with pytest.raises(ValueError, match="`memory` must hold at least one component of all rows, 3200 bytes"):
         pm.suggest(X, memory=3000)
+
+
+def test_frames_are_encoded_as_learners_encode_them(X, rng):
+    frame = pd.DataFrame(X).rename(columns=str).assign(town=rng.choice(["Bern", "Chur", None], len(X)))
+    frame["date"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, len(X)), unit="D")
+    found, expected = pm.suggest(frame), pm.suggest(pm.TableEncoder().fit_transform(frame))
+    assert (found.chosen, found.others, found.n_rows) == (expected.chosen, expected.others, expected.n_rows)
+    # The encoder has scaled the columns.
+    assert found.standardized is None
+    assert expected.standardized is not None

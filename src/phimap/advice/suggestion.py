@@ -20,6 +20,8 @@ from phimap.learn.search.kernel import choose_map
 from phimap.metrics.matrices import subset_rows
 from phimap.ops import ops_for, to_host
 from phimap.random_map import RandomMap
+from phimap.tables import TableEncoder
+from phimap.tables.frames import check_frame, is_frame, is_numbers
 
 # Number of rows of the sample. Maps are fitted on one half of it and measured on the other half, so that errors are
 # those on new rows.
@@ -112,9 +114,10 @@ def suggest(
 
     Parameters
     ----------
-    X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+    X : array-like, data frame, CSR matrix or torch.Tensor of shape (n_samples, n_features)
         The data as they will be passed to the map. Learners standardise dense columns by default: if columns have
-        different units, the advice for standardised columns is given beside the other.
+        different units, the advice for standardised columns is given beside the other. Frames with text, categories,
+        dates or missing cells are encoded by `TableEncoder` without a target, and the advice is for the encoded rows.
     kernel : str, Kernel or RandomMap, default="gaussian"
         As in `KernelRegressor`. If a map is given, only that map is measured, at other widths.
     error : float, default=0.05
@@ -173,6 +176,10 @@ def suggest(
     error = check_real("error", error, above=0.0)
     thread_count(n_jobs)
     budget = memory_budget(memory)
+    check_frame(X)
+    encodes = is_frame(X) and not is_numbers(X)
+    if encodes:
+        X = TableEncoder().fit_transform(X)
     X = X if hasattr(X, "shape") else np.asarray(X)
     streams = named_streams(random_state, "rows", "maps")
     fitting, measuring = _halves(X, streams["rows"])
@@ -201,7 +208,8 @@ def suggest(
         return not reached, candidate.operations if reached else candidate.predicted_error
 
     chosen, *others = advice(fitting, measuring)
-    scaled = _standardized(fitting, measuring)
+    # Learners take encoded columns in the scale that the encoder gives them.
+    scaled = None if encodes else _standardized(fitting, measuring)
     return Suggestion(
         chosen=chosen,
         others=tuple(others),
