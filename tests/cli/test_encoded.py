@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 import phimap as pm
 from phimap.cli.commands import app
 from phimap.cli.describe import leading_columns
-from phimap.cli.reporting import encoded_dependences
+from phimap.cli.reporting import encoded_axes
+from phimap.report import dependences
 from tests.support.learners import GAUSSIAN
 
 
@@ -66,7 +67,7 @@ def test_dependences_are_in_the_units_of_the_column(frame, fitted):
     rows = model.encoder_.transform(frame)
     leading = [name for name, _ in leading_columns(model, 2)]
     assert set(leading) == {"area", "city"}
-    found = encoded_dependences(model, rows, leading)
+    found = dependences(model, rows, encoded_axes(model.encoder_, rows, frame, ["area"]))
     (area,) = found.singles
     assert area.names == ("area",)
     assert found.pair is None
@@ -78,10 +79,60 @@ def test_dependences_are_in_the_units_of_the_column(frame, fitted):
     assert slope == pytest.approx(3, rel=0.1)
 
 
-def test_no_dependences_without_numbers(frame):
-    columns, y = frame[["city", "same"]], frame["price"].to_numpy()
-    model = pm.KernelRegressor(n_components=32, random_state=0, **GAUSSIAN).fit(columns, y)
-    assert encoded_dependences(model, model.encoder_.transform(columns), ["city", "same"]) is None
+def test_dependences_on_categories_and_dates_are_those_of_changed_cells(rng):
+    n = 400
+    counts = rng.geometric(0.15, n)
+    # Mondays alone, so that the day of the week does not vary.
+    day = pd.Timestamp("2020-01-06") + pd.to_timedelta(7 * rng.integers(0, 150, n), unit="D")
+    frame = pd.DataFrame({"shop": [f"shop {k % 16}" for k in counts], "day": day, "open": rng.random(n) < 0.5})
+    frame.loc[::5, "shop"] = None
+    y = np.sin(counts) + frame["open"] + (day - day.min()).days / 500
+    model = pm.KernelRegressor(n_components=64, random_state=0, **GAUSSIAN).fit(frame, y)
+    rows = model.encoder_.transform(frame)
+    found = dependences(model, rows, encoded_axes(model.encoder_, rows, frame, ["shop", "day", "open"]))
+    shop, day, is_open = found.singles
+    names = frame["shop"].fillna("missing").value_counts().index[:12]
+    assert set(shop.grids[0]) == set(names)
+    assert shop.grids[0][0] == names[0]
+    n_levels = len(model.encoder_.columns_[0].encoding.levels)
+    assert shop.axes[0].others == f"{n_levels + 1 - 12} less frequent categories and rare ones"
+    assert day.grids[0].dtype.kind == "M"
+    assert is_open.grids[0].tolist() == ["false", "true"]
+    assert found.pair is None
+    sample = frame.head(found.n_rows)
+    mondays = pd.date_range("2020-01-06", periods=150, freq="7D")
+    for one, column, values in ((shop, "shop", [*names[:3], "missing"]), (is_open, "open", ["false", "true"])):
+        for value in values:
+            cell = {"missing": None, "false": False, "true": True}.get(value, value)
+            expected = model.predict(sample.assign(**{column: [cell] * len(sample)}).astype(frame.dtypes)).mean()
+            assert one.mean[one.grids[0].tolist().index(value)] == pytest.approx(expected, rel=1e-5)
+    on_mondays = [model.predict(sample.assign(day=monday)).mean() for monday in mondays]
+    expected = np.interp(
+        day.grids[0].astype("int64"), mondays.to_numpy().astype(day.grids[0].dtype).astype("int64"), on_mondays
+    )
+    np.testing.assert_allclose(day.mean, expected, atol=0.02 * np.ptp(day.mean))
+
+
+def test_reports_draw_categories_and_dates(rng, phimap, tmp_path):
+    n = 300
+    shop = rng.integers(0, 14, n)
+    day = np.datetime64("2020-01-06") + rng.integers(0, 1000, n)
+    frame = pd.DataFrame(
+        {"shop": [f"shop {k}" for k in shop], "day": day.astype(str), "y": np.sin(shop) + day.astype(int) / 500}
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    words = ("--kernel", "gaussian", "--metric", "none", "--features", "64", "--report", tmp_path / "r.html", "-q")
+    assert phimap("fit", tmp_path / "t.csv", "--target", "y", *words).exit_code == 0
+    page = (tmp_path / "r.html").read_text()
+    for text in ("Mean y against shop", "Mean y against day", "Left out: 2 less frequent categories.", ">2021<"):
+        assert text in page
+
+
+def test_no_dependences_on_constants_and_text(frame):
+    columns = frame[["city", "same"]].assign(note=[f"a long note on {k % 97} and {k}" for k in range(len(frame))])
+    encoder = pm.TableEncoder().fit(columns, frame["price"])
+    axes = encoded_axes(encoder, encoder.transform(columns), columns, ["note", "same", "city"])
+    assert [axis.name for axis in axes] == ["city"]
 
 
 def test_bad_cells_are_named_by_data_rows_of_the_file(frame, fitted, phimap, tmp_path):

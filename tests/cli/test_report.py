@@ -174,13 +174,13 @@ def test_predictions_are_drawn_along_the_columns_that_matter_most(rng):
     model = pm.KernelRegressor("gaussian", 32, metric="diagonal", effort="fast", random_state=0)
     model.fit(X, np.sin(2 * X[:, 0]) + X[:, 1])
     rows = SimpleNamespace(first=lambda count: (X[:count], None, None))
-    overview = SimpleNamespace(summary=SimpleNamespace(sample=rows), encoder=None)
+    overview = SimpleNamespace(summary=SimpleNamespace(sample=rows))
     result = SimpleNamespace(model=model, task="regression", overview=overview, table=SimpleNamespace(is_image=False))
     by_metric = [one.names[0] for one in _dependences(result, None).singles]
-    assert set(by_metric) == {"column 0", "column 1"}
+    assert set(by_metric[:2]) == {"column 0", "column 1"}
     rises = np.array([0.0, 0.1, 0.5, 0.9])
     found = _dependences(result, Permutations(1.0, rises, 100))
-    assert [one.names[0] for one in found.singles] == ["column 3", "column 2"]
+    assert [one.names[0] for one in found.singles] == ["column 3", "column 2", "column 1"]
     assert found.pair.names == ("column 3", "column 2")
 
 

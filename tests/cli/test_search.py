@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 import phimap as pm
 from phimap.cli.commands import app
 from phimap.cli.describe import leading_columns, metric_kind
+from phimap.cli.written_kernels import kernel_text
 from phimap.report.bars import columns, percent
 from phimap.report.kernel_figures import search
-from phimap.cli.written_kernels import kernel_text
 from tests.cli.test_bad_input import FIXED
 from tests.cli.test_fit import values
 
@@ -71,6 +71,17 @@ def test_summary_and_info_name_the_leading_columns(searched, phimap):
         assert f"[c] {share:.3g} %" in text
         assert text.index("[c]") < text.index(" a ")
         assert f"{model.search_.errors.size} trials of gaussian" in text
+
+
+def test_texts_of_figures_are_eleven_pixels_high_on_a_phone(searched):
+    """On a page of 390 pixels, a figure is 330 pixels wide."""
+    figures = re.findall(r"<svg.*?</svg>", searched.report.read_text(), re.S)
+    assert len(figures) > 5
+    for figure in figures:
+        width = float(re.search(r'viewBox="0 0 ([\d.]+) ', figure)[1])
+        sizes = [float(size) for size in re.findall(r"font-size: calc\(([\d.]+)px", figure)]
+        assert figure.count("<text") == len(sizes)
+        assert min(sizes) * 330 / width >= 11
 
 
 def test_report_shows_relevances_dependence_and_search(searched):

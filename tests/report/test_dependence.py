@@ -7,7 +7,13 @@ import pytest
 from sklearn.inspection import partial_dependence
 
 import phimap as pm
-from phimap.report import dependences
+from phimap.report import axis_of_numbers, dependences
+
+
+def along(model, X, places):
+    """Dependences on columns of numbers."""
+    return dependences(model, X, [axis_of_numbers(X, place, f"column {place}") for place in places])
+
 
 FIXED = {"metric": None, "length_scale": "median", "random_state": 0}
 
@@ -44,13 +50,13 @@ def test_means_are_those_of_the_slow_form(rows, features, n_classes):
         model = pm.KernelClassifier(phi, **FIXED).fit(rows, y)
     else:
         model = pm.KernelRegressor(phi, **FIXED).fit(rows, y)
-    found = dependences(model, rows, [1, 2], ["a", "b"])
+    found = along(model, rows, [1, 2])
     assert found.pair is not None
     assert found.pair.mean.shape == (10, 3)
     assert found.singles[1].grids[0].tolist() == [0, 1, 2]
     agrees(found, model, rows, [1, 2])
     # Mutant: the pair's columns change places.
-    swapped = dependences(model, rows, [2, 1], ["b", "a"])
+    swapped = along(model, rows, [2, 1])
     with pytest.raises(AssertionError):
         agrees(swapped, model, rows, [1, 2])
 
@@ -58,7 +64,7 @@ def test_means_are_those_of_the_slow_form(rows, features, n_classes):
 def test_targets_far_from_zero_keep_their_units(rows):
     y = 1.7e9 + 3 * rows[:, 0]
     model = pm.KernelRegressor("gaussian", 64, **FIXED).fit(rows.astype(np.float32), y)
-    found = dependences(model, rows, [0, 1], ["a", "b"])
+    found = along(model, rows, [0, 1])
     mean = found.singles[0].mean
     # The slope is 3 between the tails, at which a normal column is at -1.64 and 1.64.
     assert 1.7e9 - 10 < mean[0] < mean[-1] < 1.7e9 + 10
@@ -69,13 +75,25 @@ def test_targets_far_from_zero_keep_their_units(rows):
 
 def test_one_column_has_no_pair(rows):
     model = pm.KernelRegressor("gaussian", 32, **FIXED).fit(rows, rows[:, 0])
-    found = dependences(model, rows, [0], ["a"])
+    found = along(model, rows, [0])
     assert found.pair is None
     assert len(found.singles) == 1
 
 
+def test_bands_hold_four_in_five_rows_and_three_columns_have_one_pair(rows):
+    model = pm.KernelRegressor("gaussian", 32, **FIXED).fit(rows, rows[:, 0] + rows[:, 1])
+    found = along(model, rows, [0, 1, 2])
+    assert [one.names for one in found.singles] == [("column 0",), ("column 1",), ("column 2",)]
+    assert found.pair is not None
+    assert found.pair.names == ("column 0", "column 1")
+    moved = rows[: found.n_rows].copy()
+    moved[:, 2] = 1
+    expected = np.quantile(model.predict(moved), [0.1, 0.9])
+    np.testing.assert_allclose(found.singles[2].band[:, 1], expected, rtol=1e-6)
+
+
 def test_wide_models_take_fewer_rows(rows, monkeypatch):
     model = pm.KernelRegressor("gaussian", 32, **FIXED).fit(rows, rows[:, 0])
-    assert dependences(model, rows, [0, 1], ["a", "b"]).n_rows == 200
+    assert along(model, rows, [0, 1]).n_rows == 200
     monkeypatch.setattr("phimap.report.dependence._MOST_FEATURES", 32 * 140 * 50)
-    assert dependences(model, rows, [0, 1], ["a", "b"]).n_rows == 50
+    assert along(model, rows, [0, 1]).n_rows == 50

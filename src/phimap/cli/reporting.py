@@ -39,26 +39,32 @@ from phimap.config import size_text
 from phimap.explain.importance import mean_absolute_values
 from phimap.learn.rows.batches import feature_rows
 from phimap.report import (
-    Dependence,
+    Axis,
     Dependences,
     Facts,
     HeldOutIntervals,
     HeldOutProbabilities,
     Permutations,
+    axis_of_encoded,
+    axis_of_numbers,
     certainty,
     dependences,
     error_curves,
     permutation_importances,
     render,
 )
+from phimap.tables import TableEncoder
+from phimap.tables.frames import cells_of
 
 # The report describes columns if the table has at most this number of columns, and describes at most the second number.
 _MOST_DESCRIBED, _LISTED = 200, 40
 # Maximum number of columns with a relevance bar, of columns with a plot of partial dependence, and of rows over which
 # such a plot averages.
 _BARS = 15
-_DRAWN = 2
+_DRAWN = 3
 _DRAWN_ROWS = 200
+# Number of rows in which categories are counted if no row was held out.
+_COUNTED_ROWS = 4096
 _VERSIONS = ("phimap", "numpy", "scipy", "scikit-learn", "numba")
 _CHOSEN_BY = {
     "given": "as given",
@@ -187,7 +193,7 @@ def _importances(result: Result) -> list[tuple[str, float]]:
 
 
 def _dependences(result: Result, permutations: Permutations | None) -> Dependences | None:
-    """Predictions along the numeric columns that matter most; None for images, and without probabilities.
+    """Predictions along the columns that matter most; None for images, and without probabilities.
 
     The permutation importance ranks the columns; without it the metric does, and there is none without a metric.
     """
@@ -198,38 +204,30 @@ def _dependences(result: Result, permutations: Permutations | None) -> Dependenc
         ranked = [name for name, _ in leading_columns(model, len(names))]
     else:
         ranked = [names[place] for place in np.argsort(-permutations.rises, kind="stable")]
-    rows = result.overview.summary.sample.first(_DRAWN_ROWS)[0]
-    if result.overview.encoder is not None:
-        return encoded_dependences(model, rows, ranked)
-    drawn = ranked[:_DRAWN]
-    return dependences(model, rows, [names.index(name) for name in drawn], drawn) if drawn else None
+    rows, encoder = result.overview.summary.sample.first(_DRAWN_ROWS)[0], model.encoder_
+    if encoder is None:
+        axes = [axis_of_numbers(rows, names.index(name), name) for name in ranked[:_DRAWN]]
+    else:
+        axes = encoded_axes(encoder, rows, _some_cells(result), ranked)
+    return dependences(model, rows, axes) if axes else None
 
 
-def encoded_dependences(model: Any, X: Any, ranked: Sequence[str]) -> Dependences | None:
-    """Predictions along the first two numeric columns among the names `ranked`, in the units of the table.
+def _some_cells(result: Result) -> Any:
+    """Rows of the table before they were encoded: the first held-out rows, or the first rows of all."""
+    return (result.overview.held_out or [next(iter(result.table.numbered_batches(_COUNTED_ROWS)))])[0][0]
 
-    `X` (n, d) holds encoded rows. The result is None if there is no such column.
+
+def encoded_axes(encoder: TableEncoder, X: Any, table: Any, ranked: Sequence[str]) -> list[Axis]:
+    """Axes of the first few columns among the names `ranked` that have one.
+
+    `X` (n, d) holds encoded rows. Categories are ordered by their number in the rows `table`, which are not encoded.
     """
-    encoder = model.encoder_
-    numbers = {
-        column.name: (place, column.encoding)
-        for place, column in enumerate(encoder.columns_)
-        if column.kind == "number" and column.encoding.deviation
-    }
-    names = [name for name in ranked if name in numbers][:_DRAWN]
-    if not names:
-        return None
-    places = [int(encoder.groups_.searchsorted(numbers[name][0])) for name in names]
-    found = dependences(model, X, places, names)
-    scales = {name: (numbers[name][1].mean, numbers[name][1].deviation) for name in names}
-    pair = None if found.pair is None else _in_units(found.pair, scales)
-    return replace(found, singles=[_in_units(one, scales) for one in found.singles], pair=pair)
-
-
-def _in_units(found: Dependence, scales: dict[str, tuple[float, float]]) -> Dependence:
-    """The dependence, with its grids converted from standardised values to the units of the table."""
-    grids = zip(found.names, found.grids, strict=True)
-    return replace(found, grids=tuple(scales[name][0] + scales[name][1] * grid for name, grid in grids))
+    places, cells, found = {column.name: place for place, column in enumerate(encoder.columns_)}, cells_of(table), []
+    for name in ranked if isinstance(X, np.ndarray) else ():
+        columns = np.flatnonzero(encoder.groups_ == places[name])
+        axis = axis_of_encoded(X, columns, encoder.columns_[places[name]], cells[name].places_in)
+        found += [] if axis is None else [axis]
+    return found[:_DRAWN]
 
 
 def _headline(result: Result, true: np.ndarray | None) -> str:

@@ -27,7 +27,7 @@ def page(found: Comparison, data: str, target: str) -> str:
 def error_against_time(found: Comparison) -> Plot:
     """Plot the error of every method against the seconds of a fit."""
     names = ", ".join(one.name for one in found.results)
-    with Plot("methods", f"Error against processor seconds of the fit: {names}.", size=(7.4, 4.2)) as plot:
+    with Plot("methods", f"Error against processor seconds of the fit: {names}.", size=(5.4, 4.2)) as plot:
         axes = plot.axes
         for one in found.results:
             colour = SECOND if one.name == OURS else MAIN
@@ -51,7 +51,7 @@ def error_against_time(found: Comparison) -> Plot:
         for one in found.results:
             place = (one.processor_seconds, one.error)
             offset = free_offset(axes, place, one.name, taken)
-            axes.annotate(one.name, place, offset, textcoords="offset points", fontsize=9.5, color=INK)
+            axes.annotate(one.name, place, offset, textcoords="offset points", color=INK)
     return plot
 
 

@@ -1,9 +1,10 @@
-"""Partial dependence on one or two columns: the mean prediction over rows in which the columns are set to a value."""
+"""Partial dependence: the mean prediction over rows in which one column, or each of two, is set to a value."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,16 @@ from sklearn.base import is_classifier
 
 from phimap.learn.corrections.residuals import Outputs
 from phimap.ops import ops_for
+from phimap.report.axes import Axis
 
-# Number of grid values of a column, for a single column and for a pair of columns.
-_VALUES, _VALUES_OF_PAIR = 20, 10
-# Quantiles between which the grid lies. The tails are omitted because they contain few rows.
-_TAILS = (0.05, 0.95)
+# Number of values of each of a pair of columns.
+_VALUES_OF_PAIR = 10
 # Minimum and maximum number of rows in the mean, and maximum total number of feature values. This number of values
 # takes about a second.
 _LEAST_ROWS, _MOST_ROWS = 30, 200
 _MOST_FEATURES = 2**25
-# Indices of one or two columns, and a grid of values for each column.
-_Asked = tuple[tuple[int, ...], tuple[np.ndarray, ...]]
+# Quantiles of the predictions of single rows between which the band lies.
+_BAND = (0.1, 0.9)
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,27 @@ class Dependence:
 
     Attributes
     ----------
-    names : tuple of str
-        Names of the columns.
-    grids : tuple of ndarray
-        Increasing values of each column.
+    axes : tuple of Axis
+        Values of each column.
     mean : ndarray of shape (k,) or (k, l)
-        Mean prediction at each point of the grid.
+        Mean prediction at each value, or pair of values.
+    band : ndarray of shape (2, k) or (2, k, l)
+        Quantiles 0.1 and 0.9 of the predictions of single rows.
     """
 
-    names: tuple[str, ...]
-    grids: tuple[np.ndarray, ...]
+    axes: tuple[Axis, ...]
     mean: np.ndarray
+    band: np.ndarray
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(axis.name for axis in self.axes)
+
+    @property
+    def grids(self) -> tuple[np.ndarray, ...]:
+        """Values of each column."""
+        return tuple(axis.values for axis in self.axes)
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,7 @@ class Dependences:
     singles : list of Dependence
         Dependence on each column alone.
     pair : Dependence or None
-        Dependence on both columns together; None if there is only one column.
+        Dependence on the first two columns of numbers or dates together; None without two such columns.
     n_rows : int
         Number of rows over which the mean is taken.
     """
@@ -65,8 +75,8 @@ class Dependences:
     n_rows: int
 
 
-def dependences(model: Any, X: np.ndarray, places: Sequence[int], names: Sequence[str]) -> Dependences:
-    """Compute the partial dependence of a learner on each of one or two columns, and on both together.
+def dependences(model: Any, X: np.ndarray, axes: Sequence[Axis]) -> Dependences:
+    """Compute the partial dependence of a learner on each of some columns, and on two of them together.
 
     Parameters
     ----------
@@ -74,10 +84,8 @@ def dependences(model: Any, X: np.ndarray, places: Sequence[int], names: Sequenc
         Fitted learner; the probabilities of a classifier come from its `calibration_`.
     X : ndarray of shape (n, d)
         Rows in random order; only the first rows enter the means.
-    places : sequence of int
-        Indices of one or two columns.
-    names : sequence of str
-        Names of these columns.
+    axes : sequence of Axis
+        Values of the columns.
 
     Returns
     -------
@@ -92,61 +100,50 @@ def dependences(model: Any, X: np.ndarray, places: Sequence[int], names: Sequenc
     **Error.** Means over a sample of rows have a standard error: the standard deviation between the curves of single
     rows, divided by the square root of the number of rows.
 
-    **Differs from the source in** the grid, which omits the tails.
+    **Differs from the source in** the values, which omit the tails.
 
-    **Cost.** The cost of the outputs at 140 points for each row of the sample; wider models use fewer rows.
+    **Cost.** The cost of the outputs at up to some 200 points for each row of the sample; wider models use fewer rows.
 
     References
     ----------
     Friedman (2001), *Greedy function approximation: a gradient boosting machine*, Section 8.2.
     """
-    n_points = len(places) * _VALUES + (_VALUES_OF_PAIR**2 if len(places) == 2 else 0)
+    ordered = [axis.thinned(_VALUES_OF_PAIR) for axis in axes if not axis.is_categories][:2]
+    asked = [(axis,) for axis in axes] + [tuple(ordered)] * (len(ordered) == 2)
+    n_points = sum(prod(len(axis.values) for axis in one) for one in asked)
     width = model.feature_map_.record_.n_components
     rows = X[: int(np.clip(_MOST_FEATURES // (width * n_points), _LEAST_ROWS, _MOST_ROWS))]
-    asked: list[_Asked] = [((place,), (_grid(X[:, place], _VALUES),)) for place in places]
-    if len(places) == 2:
-        asked.append((tuple(places), tuple(_grid(X[:, place], _VALUES_OF_PAIR) for place in places)))
-    means = _means(model, rows, asked)
+    found = _predictions(model, rows, asked)
     # Of several quantiles, the middle one is shown.
-    output, shown = None, means[0].shape[1] // 2
+    output, shown = None, found[0].shape[2] // 2
     if is_classifier(model):
-        shown = int(np.argmax(sum(np.ptp(mean, axis=0) for mean in means[: len(places)])))
+        shown = int(np.argmax(sum(np.ptp(one.mean(axis=1), axis=0) for one in found[: len(axes)])))
         # With two classes both probabilities vary equally, and the probability of the second class is shown.
         shown = 1 if len(model.classes_) == 2 else shown
         output = str(model.classes_[shown])
-    singles = [
-        Dependence((name,), grids, mean[:, shown]) for name, (_, grids), mean in zip(names, asked, means, strict=False)
-    ]
-    pair = None
-    if len(places) == 2:
-        grids = asked[-1][1]
-        pair = Dependence(tuple(names), grids, means[-1][:, shown].reshape(len(grids[0]), len(grids[1])))
-    return Dependences(output, singles, pair, len(rows))
+    drawn = []
+    for one, outputs in zip(asked, found, strict=True):
+        of_rows, shape = outputs[:, :, shown], [len(axis.values) for axis in one]
+        band = np.quantile(of_rows, _BAND, axis=1).reshape(2, *shape)
+        drawn.append(Dependence(one, of_rows.mean(axis=1).reshape(shape), band))
+    return Dependences(output, drawn[: len(axes)], drawn[-1] if len(ordered) == 2 else None, len(rows))
 
 
-def _grid(values: np.ndarray, most: int) -> np.ndarray:
-    """Return the distinct values of a column if there are at most `most`, else `most` equally spaced values."""
-    distinct = np.unique(values)
-    if distinct.size <= most:
-        return distinct
-    low, high = np.quantile(values, _TAILS)
-    return np.linspace(low, high, most, dtype=values.dtype)
-
-
-def _means(model: Any, rows: np.ndarray, asked: Sequence[_Asked]) -> list[np.ndarray]:
-    """Return the mean outputs (k, t) at the k points of each grid.
+def _predictions(model: Any, rows: np.ndarray, asked: Sequence[tuple[Axis, ...]]) -> list[np.ndarray]:
+    """Return the outputs (k, r, t) of r rows at the k values, or pairs of values, of each of `asked`.
 
     One call is used, because binding a map takes time.
     """
     blocks = []
-    for columns, grids in asked:
-        points = np.stack([axis.ravel() for axis in np.meshgrid(*grids, indexing="ij")], axis=1)
-        block = np.tile(rows, (len(points), 1))
-        block[:, columns] = np.repeat(points, len(rows), axis=0)
+    for axes in asked:
+        places = np.indices([len(axis.values) for axis in axes]).reshape(len(axes), -1)
+        block = np.tile(rows, (places.shape[1], 1))
+        for axis, chosen in zip(axes, places, strict=True):
+            block[:, axis.columns] = np.repeat(axis.rows[chosen], len(rows), axis=0)
         blocks.append(block)
     outputs = _outputs(model, np.concatenate(blocks))
-    means = outputs.reshape(-1, len(rows), outputs.shape[1]).mean(axis=1)
-    return np.split(means, np.cumsum([len(block) // len(rows) for block in blocks])[:-1])
+    outputs = outputs.reshape(-1, len(rows), outputs.shape[1])
+    return np.split(outputs, np.cumsum([len(block) // len(rows) for block in blocks])[:-1])
 
 
 def _outputs(model: Any, X: np.ndarray) -> np.ndarray:

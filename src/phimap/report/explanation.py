@@ -201,8 +201,7 @@ def waterfall(found: Explanation, row: int) -> Plot:
     base = float(found.base_values)
     total = base + float(values.sum())
     alt = f"From {number_text(base, 3)} to {number_text(total, 3)} by the values of the columns."
-    # The figure takes the whole width of the page, and its texts stay legible on a telephone.
-    with Plot("waterfall", alt, size=(6.0, 1.3 + 0.36 * len(steps)), head=0.3) as plot:
+    with Plot("waterfall", alt, size=(5.4, 1.3 + 0.36 * len(steps)), head=0.3) as plot:
         axes, end = plot.axes, total
         span = max(sum(abs(step) for _, step in steps), 1e-300)
         for place, (_, step) in enumerate(steps):
@@ -217,13 +216,12 @@ def waterfall(found: Explanation, row: int) -> Plot:
                 (4, 0),
                 textcoords="offset points",
                 va="center",
-                fontsize=9.5,
                 # No line crosses the text.
                 bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1},
             )
             end = start
         low, high = axes.get_xlim()
-        axes.set_xlim(low, high + 0.2 * (high - low) + 1e-12 * span)
+        axes.set_xlim(low, high + 0.3 * (high - low) + 1e-12 * span)
         axes.axvline(base, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
         axes.set_yticks(range(len(steps)), [plain(label) for label, _ in steps])
         axes.set(xlabel="output")

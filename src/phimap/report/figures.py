@@ -32,7 +32,7 @@ _MOST_CLASSES = 20
 _MOST_BARS = 60
 # Largest and smallest font size of the counts in a confusion matrix, in points, and the width of a digit relative to
 # the font size. The width is that of a wide font, because the page determines the font.
-_COUNT_SIZES, _DIGIT = (10.0, 5.5), 0.68
+_COUNT_SIZES, _DIGIT = (13.0, 5.5), 0.68
 # Side of a confusion matrix in points, without labels and margins.
 _MATRIX = 280
 
@@ -125,7 +125,6 @@ def against_alpha(
     criterion: str,
     chosen: float,
     path: Curve | None,
-    path_width: int,
     error: str,
 ) -> Plot:
     """Plot the criterion's estimate and the held-out error against the regularisation."""
@@ -136,10 +135,9 @@ def against_alpha(
     with Plot("alpha", alt, rows=rows, head=0.3) as plot:
         top, bottom = plot.panels[0], plot.panels[-1]
         if alphas.size > 1:
-            top.plot(alphas, estimate, color=MAIN, label=f"estimate ({name})")
+            top.plot(alphas, estimate, color=MAIN, label=name)
         if path is not None:
-            label = f"held-out rows, {path_width:,} features"
-            bottom.plot(path.x, path.y, "o--", color=SECOND, linewidth=1.5, label=label)
+            bottom.plot(path.x, path.y, "o--", color=SECOND, linewidth=1.5, label="held-out rows")
         for axes in plot.panels:
             axes.axvline(chosen, color=INK, linewidth=1)
             axes.locator_params(axis="y", nbins=6 // rows + 1)
@@ -170,7 +168,8 @@ def against_width(curve: Curve, error: str) -> Plot:
         axes.plot(curve.x, curve.y, "o-", color=MAIN)
         axes.plot(curve.x[-1], curve.y[-1], "o", color=SECOND, markersize=8)
         axes.set_xscale("log", base=2)
-        axes.set_xticks(curve.x, [f"{x:,}" for x in curve.x])
+        # Labels of every second width, from the last on, leave room for each other.
+        axes.set_xticks(curve.x[::-2], [f"{x:,}" for x in curve.x[::-2]])
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_ylabel(f"held-out {error}")
         if error != "RMSE":

@@ -6,7 +6,9 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.ticker import NullFormatter
 
 from phimap._number_text import number_text
@@ -23,6 +25,7 @@ from phimap.report.style import (
     note_at_top,
     plain,
     shade_bar,
+    shortened,
     text_width,
 )
 
@@ -30,21 +33,31 @@ from phimap.report.style import (
 _HIGHEST_ERROR = 1.3
 # Least width of the axes of the search, and least distance of two names of kernels, in points. The names are turned by
 # 30 degrees, so the height of a line is the sine of the angle times the distance.
-_WIDTH, _APART = 400.0, 26.0
+_WIDTH, _APART = 300.0, 34.0
 _MARKS = {"none": ("o", MUTED, "no metric"), "diagonal": ("s", MAIN, "diagonal"), "full": ("D", SECOND, "full")}
 
 
 def along_column(found: Dependence, place: int, label: str, limits: tuple[float, float]) -> Plot:
-    """Plot the mean prediction along one column; figures of several columns share the vertical axis `limits`."""
-    grid, mean = found.grids[0], found.mean
-    alt = f"Mean {label} against {found.names[0]}, from {number_text(mean.min(), 3)} to {number_text(mean.max(), 3)}."
-    with Plot(f"along-{place}", alt, size=(5.4, 3.2)) as plot:
+    """Plot the mean prediction and its band along one column; figures of several columns share the axis `limits`."""
+    (axis,), mean, (low, high) = found.axes, found.mean, found.band
+    alt = f"Mean {label} against {axis.name}, from {number_text(mean.min(), 3)} to {number_text(mean.max(), 3)}."
+    margin = 0.06 * (limits[1] - limits[0]) or 1.0
+    span = limits[0] - margin, limits[1] + margin
+    k, words = len(mean), f"mean {plain(label)}"
+    with Plot(f"along-{place}", alt, size=(5.4, 1.1 + 0.3 * k if axis.is_categories else 3.2)) as plot:
         axes = plot.axes
-        axes.plot(grid, mean, color=MAIN, marker="o" if len(grid) < 12 else "")
-        margin = 0.06 * (limits[1] - limits[0]) or 1.0
-        axes.set(xlabel=plain(found.names[0]), ylabel=f"mean {plain(label)}")
-        axes.set_ylim(limits[0] - margin, limits[1] + margin)
-        axes.locator_params(nbins=6)
+        if axis.is_categories:
+            axes.hlines(range(k), low, high, color=MUTED, linewidth=1.2)
+            axes.plot(mean, range(k), "o", color=MAIN)
+            axes.set_yticks(range(k), [plain(shortened(value)) for value in axis.values])
+            axes.set(xlabel=words, ylabel=plain(axis.name), xlim=span, ylim=(k - 0.5, -0.5))
+            axes.grid(axis="y", visible=False)
+            axes.locator_params(axis="x", nbins=5)
+        else:
+            axes.fill_between(axis.values, low, high, color=MAIN, alpha=0.15, linewidth=0)
+            axes.plot(axis.values, mean, color=MAIN, marker="o" if k < 12 else "")
+            axes.set(xlabel=plain(axis.name), ylabel=words, ylim=span)
+            _set_ticks(axes, found)
     return plot
 
 
@@ -56,12 +69,24 @@ def along_pair(found: Dependence, label: str) -> Plot:
     with Plot("along-pair", alt, size=(5.4, 4.4)) as plot:
         axes = plot.axes
         options: dict[str, Any] = {"cmap": ListedColormap(SEQUENCE), "shading": "nearest"}
-        shades = axes.pcolormesh(*found.grids, found.mean.T, edgecolors="face", linewidth=0.3, **options)
+        grids = (date2num(grid) if grid.dtype.kind == "M" else grid for grid in found.grids)
+        shades = axes.pcolormesh(*grids, found.mean.T, edgecolors="face", linewidth=0.3, **options)
         shade_bar(plot.figure, axes, shades, f"mean {plain(label)}")
         axes.set(xlabel=plain(first), ylabel=plain(second))
         axes.grid(visible=False)
-        axes.locator_params(nbins=6)
+        _set_ticks(axes, found)
     return plot
+
+
+def _set_ticks(axes: Axes, found: Dependence) -> None:
+    """Set ticks at numbers, or at dates in the words of a calendar."""
+    for name, axis, grid in zip("xy", (axes.xaxis, axes.yaxis), (*found.grids, found.mean), strict=False):
+        if grid.dtype.kind == "M":
+            dates = AutoDateLocator(minticks=2, maxticks=5)
+            axis.set_major_locator(dates)
+            axis.set_major_formatter(ConciseDateFormatter(dates))
+        else:
+            axes.locator_params(axis=name, nbins=6)
 
 
 def search(log: SearchLog) -> Plot:
@@ -77,7 +102,7 @@ def search(log: SearchLog) -> Plot:
     )
     order = np.arange(errors.size)
     metrics = np.array(log.metrics)
-    with Plot("search", alt, size=(7.4, 3.8), head=0.62) as plot:
+    with Plot("search", alt, size=(5.4, 4.2), head=0.75) as plot:
         axes = plot.axes
         for kind, (mark, colour, label) in _MARKS.items():
             of_kind = metrics == kind
@@ -113,10 +138,15 @@ def search(log: SearchLog) -> Plot:
             changed = level != (rows, width)
             if first:
                 axes.axvline(first - 0.5, color=INK if changed else MUTED, linewidth=1.2 if changed else 0.5)
-            text = f"{rows:,} rows, {width:,} features"
-            if changed and step * first >= noted:
-                noted = step * first + text_width(text)
-                note_at_top(axes, first - 0.4, text, (2, 3), color=MUTED, annotation_clip=False)
+            # A note names what changed.
+            told = level or (None, None)
+            sizes = ((rows, told[0], "rows"), (width, told[1], "features"))
+            text = ", ".join(f"{size:,} {name}" for size, last, name in sizes if size != last)
+            # A note that would end beyond the axes begins further left.
+            start = min(step * first, _WIDTH - text_width(text))
+            if changed and start >= noted:
+                noted = start + text_width(text)
+                note_at_top(axes, first - 0.4, text, (2 + start - step * first, 3), color=MUTED, annotation_clip=False)
             level = rows, width
         axes.set_xticks(places, names, rotation=30, ha="right", rotation_mode="anchor")
         axes.set_xlim(-0.8, errors.size - 0.2)

@@ -12,6 +12,7 @@ from phimap._number_text import number_text
 from phimap._progress import Stage
 from phimap.learn.search.log import SearchLog
 from phimap.report import bars, certainty_figures, figures, kernel_figures
+from phimap.report.axes import Axis
 from phimap.report.bars import Bars
 from phimap.report.certainty import HeldOutIntervals, HeldOutProbabilities
 from phimap.report.certainty_figures import Groups
@@ -265,22 +266,31 @@ def _columns(facts: Facts) -> list[tuple[Plot | Bars, str]]:
     if found is None:
         return drawn
     label = facts.target if found.output is None else f"probability of {found.output}"
-    means = [one.mean for one in (*found.singles, found.pair) if one is not None]
-    limits = float(min(mean.min() for mean in means)), float(max(mean.max() for mean in means))
+    bands = [one.band for one in found.singles]
+    limits = float(min(band.min() for band in bands)), float(max(band.max() for band in bands))
     over = f"the mean over {found.n_rows} training rows in which"
     if found.pair is not None:
         which = (
             "whose shuffling raises the error most" if facts.permutations else "with the largest shares of the metric"
         )
         caption = (
-            f"Predictions by the two numeric columns {which}: {over} both are set to each pair. Pairs of values that "
-            "no row has are coloured, too: there the prediction is an extrapolation."
+            f"Predictions by the two columns of numbers or dates {which}: {over} both are set to each pair. Pairs of "
+            "values that no row has are coloured, too: there the prediction is an extrapolation."
         )
         drawn.append((kernel_figures.along_pair(found.pair, label), caption))
     for place, one in enumerate(found.singles):
-        caption = f"Predictions along {one.names[0]}: {over} it alone is set to each value."
+        caption = f"Predictions along {one.names[0]}: {over} it alone is set to each value. {_band_text(one.axes[0])}"
         drawn.append((kernel_figures.along_column(one, place, label, limits), caption))
     return drawn
+
+
+def _band_text(axis: Axis) -> str:
+    """Say what the band of a figure is, and how many categories the figure lacks."""
+    text = "The band holds the predictions of four in five of these rows."
+    if not axis.is_categories:
+        return text
+    left_out = f" Left out: {axis.others}." if axis.others else ""
+    return f"{text.replace('band holds', 'lines hold')}{left_out}"
 
 
 def _dependence(facts: Facts) -> list[tuple[Plot | Bars, str]]:
@@ -294,9 +304,8 @@ def _dependence(facts: Facts) -> list[tuple[Plot | Bars, str]]:
             caption += f" The solid line estimates it from the training rows alone, {_ESTIMATES[facts.criterion]}."
         if path is not None and curves is not None:
             caption += f" The dashed line is measured on held-out rows, with {curves.path_width:,} of the features."
-        width = curves.path_width if curves else 0
         estimate = facts.alphas, facts.estimate, facts.criterion, facts.alpha
-        drawn.append((figures.against_alpha(*estimate, path, width, error), caption))
+        drawn.append((figures.against_alpha(*estimate, path, error), caption))
     if curves is not None and curves.width is not None:
         caption = "Held-out error against the number of features, at the regularisation chosen for all of them."
         drawn.append((figures.against_width(curves.width, error), f"{caption} {_advice(curves.advice)}".rstrip()))

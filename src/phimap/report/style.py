@@ -30,6 +30,12 @@ _VARIABLES = {
 # Colours of a figure outside of a page, which has no variables: those of the page in light mode.
 _LIGHT = {INK: "#1b2430", MUTED: "#5a6675", GRID: "#dfe4ea", MAIN: "#2a6f97", SECOND: "#c8553d", PAPER: "#ffffff"}
 
+# Size of texts in points, and its factor in files for wide pages. A figure of 5.4 inches is 330 pixels wide on a phone,
+# which makes texts of this size 11 pixels high. The page multiplies them by the factor where it is wide.
+_TEXT, _WIDE = 13.0, 0.77
+# Size and family of a text, in the two forms in which versions of Matplotlib write them.
+_FONT = re.compile(r"font(?:-size)?: ([0-9.]+)px[^;\"]*(?:; font-family: [^;\"]*)?")
+
 _RULES: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": GRID,
@@ -39,12 +45,12 @@ _RULES: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.spines.top": False,
     "figure.facecolor": "none",
-    "font.size": 10.5,
+    "font.size": _TEXT,
     "grid.color": GRID,
     "grid.linewidth": 0.8,
     "legend.frameon": False,
     "legend.labelcolor": INK,
-    "legend.fontsize": 9.5,
+    "legend.fontsize": _TEXT,
     "lines.linewidth": 2,
     "lines.markersize": 5.5,
     "svg.fonttype": "none",
@@ -57,7 +63,7 @@ _RULES: dict[Any, Any] = {
 
 
 # Width of a letter of axis labels, height of a line of text, and spacing, in inches.
-_LETTER, _LINE, _SPACE = 0.088, 0.24, 0.12
+_LETTER, _LINE, _SPACE = 0.109, 0.3, 0.12
 
 
 class Plot:
@@ -100,7 +106,7 @@ class Plot:
         buffer = io.StringIO()
         with rc_context({**_RULES, "svg.hashsalt": self.name}):
             self.figure.savefig(buffer, format="svg", facecolor=PAPER, metadata={"Date": None})
-        svg = buffer.getvalue()
+        svg = _FONT.sub(lambda font: font[0].replace(font[1], f"{_WIDE * float(font[1]):.4g}", 1), buffer.getvalue())
         for placeholder, colour in _LIGHT.items():
             svg = svg.replace(placeholder, colour)
         Path(path).write_text(svg, encoding="utf-8")
@@ -134,7 +140,7 @@ def legend_above(axes: Axes, points: float = 2) -> None:
 
 def note_at_top(axes: Axes, x: float, text: str, offset: tuple[float, float], **options: Any) -> None:
     """Write `text` at the upper end of the vertical line at `x`, moved by `offset` points."""
-    options = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "fontsize": 9.5, **options}
+    options = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", **options}
     axes.annotate(text, (x, 1), offset, **options)
 
 
@@ -233,7 +239,7 @@ def _inline(figure: Figure, name: str, alt: str) -> str:
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", svg)
     # The page's font is used, because the reader's computer may not have Matplotlib's font.
-    svg = re.sub(r"font: ([0-9.]+px) [^;\"]*", r"font-size: \1", svg)
+    svg = _FONT.sub(rf"font-size: calc(\1px * var(--text, {_WIDE}))", svg)
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(colour, f"var({variable})")
     label = alt.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")

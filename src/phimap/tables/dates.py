@@ -91,13 +91,16 @@ class DateEncoding(Encoding):
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> np.ndarray:
         seconds = cells.seconds(self.form or likely_form(cells), self.zone)
         missing = np.isnan(seconds)
-        seconds = np.where(missing, self.median, seconds)
+        return self.of_seconds(np.where(missing, self.median, seconds), missing)
+
+    def of_seconds(self, seconds: np.ndarray, missing: np.ndarray | None = None) -> np.ndarray:
+        """Encode local times (n,) in seconds since 1970; `missing` (n,) marks times that were missing."""
         columns = [(seconds - self.mean) / self.deviation * self.factors[0]]
         columns += [
             _circle(seconds, cycle) * factor for cycle, factor in zip(self.cycles, self.factors[1:], strict=True)
         ]
         if self.has_indicator:
-            columns.append(missing.astype(np.float64))
+            columns.append(np.zeros(len(seconds)) if missing is None else missing.astype(np.float64))
         return np.column_stack(columns)
 
     def names(self) -> list[str]:
