@@ -93,7 +93,14 @@ def test_workers_send_and_schedule(planned):
 def test_plan_is_shown_as_a_table(phimap):
     result = phimap("plan", "--rows", 10**7, "--columns", 28, "--workers", 4, *REFERENCE)
     assert result.exit_code == 0
-    for text in ("features and Gram matrix", "Solver cholesky", "rows/s", "between workers", "Rates of"):
+    for text in (
+        "features and Gram matrix",
+        "Solver cholesky",
+        "rows/s",
+        "between workers",
+        "Rates of",
+        "for an idle machine",
+    ):
         assert text in result.stdout
     narrow = phimap("plan", "--rows", 10**7, "--columns", 28, "--solver", "cholesky", "--memory", "100MB", *REFERENCE)
     assert "does not fit the budget" in narrow.stdout

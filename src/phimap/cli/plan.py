@@ -123,7 +123,8 @@ def _show(found: Cost, sizes: TableSize, budget: int, fits: bool) -> None:
         lines.append("This does not fit the budget. Use fewer --features, more --workers, or raise --memory.")
     lines += [f"Note: {note}." for note in sizes.notes]
     lines.append(
-        f"Rates of {found.machine.name}. Seconds hold within some 1.3 times; of search, corrections and trees within 2."
+        f"Rates of {found.machine.name}. The times hold for an idle machine: within some 1.3 times for a given kernel, "
+        "within 2 if it is searched."
     )
     for line in lines:
         console.print(line, markup=False)

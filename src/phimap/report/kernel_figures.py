@@ -86,7 +86,7 @@ def _set_ticks(axes: Axes, found: Dependence) -> None:
             axis.set_major_locator(dates)
             axis.set_major_formatter(ConciseDateFormatter(dates))
         else:
-            axes.locator_params(axis=name, nbins=6)
+            axes.locator_params(axis=name, nbins=6)  # pyright: ignore[reportArgumentType]
 
 
 def search(log: SearchLog) -> Plot:
