@@ -14,7 +14,7 @@ from phimap.features.base import FeatureMap
 from phimap.features.nystroem.landmarks import SEARCHES, most_candidates
 from phimap.kernels import Gaussian, Kernel, StationaryKernel
 from phimap.ops import Array, Ops, ops_for, single_threaded_blas
-from phimap.ops.primitives.kernel_matrix import kernel_matrix
+from phimap.ops.primitives.kernel_matrix import kernel_matrix, without_tiny_values
 from phimap.random_map import MapRecord
 from phimap.records import of_floats, of_number
 
@@ -202,7 +202,10 @@ class NystroemFeatures(FeatureMap):
             raise TypeError(f"`kernel` must be a Kernel, got {type(kernel).__name__}.")
         landmarks, dtype = self._landmarks(kernel, X, streams["landmarks"])
         self.kernel_ = kernel
-        return NystroemRecord(kernel, *self._whitened(kernel, landmarks, dtype), self.n_components)
+        landmarks, whitening = self._whitened(kernel, landmarks, dtype)
+        if dtype == np.float32:
+            without_tiny_values(whitening)
+        return NystroemRecord(kernel, landmarks, whitening, self.n_components)
 
     def _whitened(self, kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
         """Return the landmarks that are kept, in the order of the features, and their whitening for data of `dtype`."""

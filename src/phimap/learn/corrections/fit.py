@@ -16,6 +16,7 @@ from phimap.learn.corrections.partition import Partition
 from phimap.learn.corrections.residuals import TILE_ROWS, Residuals
 from phimap.learn.search.trial import descend_along
 from phimap.ops import run_tasks
+from phimap.ops.primitives.kernel_matrix import without_tiny_values
 
 # Maximum number of rows of a region. A model of so many rows takes a tenth of a second.
 _MOST_ROWS = 1500
@@ -304,4 +305,4 @@ def _values(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     if not (len(X) and len(Y)):
         return np.zeros((len(X), len(Y)))
     single = kernel.in_single_precision(X, Y) if X.dtype == np.float32 else None
-    return kernel(X.astype(np.float64), Y.astype(np.float64)) if single is None else single
+    return kernel(X.astype(np.float64), Y.astype(np.float64)) if single is None else without_tiny_values(single)
