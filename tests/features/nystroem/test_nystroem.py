@@ -9,6 +9,8 @@ from scipy import sparse
 import phimap as pm
 from phimap.features.nystroem.nystroem import FewLandmarksWarning
 from phimap.kernels import NTK, Gaussian, Matern
+from phimap.ops import ops_for
+from phimap.ops.primitives.kernel_matrix import kernel_matrix
 
 EPS = np.finfo(np.float64).eps
 EPS32 = np.finfo(np.float32).eps
@@ -222,3 +224,18 @@ def test_a_wide_kernel_keeps_its_features(rng):
     kernel = phi.kernel_(phi.record_.landmarks)
     pivots = 1 / np.square(np.diag(phi.record_.whitening))
     assert (pivots > 500 * np.finfo(np.float32).eps * kernel.max()).sum() < 0.6 * rank
+
+
+def test_no_number_is_subnormal_in_products_of_float32(rng):
+    # Squared distances are up to some 200, and exp(-100) is subnormal in float32.
+    X = (5 * rng.standard_normal((300, 4))).astype(np.float32)
+    kernel, least = Gaussian(), np.finfo(np.float32).tiny ** 0.5
+    phi = pm.NystroemFeatures(kernel, 60, random_state=0).fit(X)
+    for single in (True, False):
+        rows = X if single else X.astype(np.float64)
+        values = kernel_matrix(ops_for(rows), kernel, rows, phi.record_.landmarks)
+        tiny = (values != 0) & (values < least)
+        assert tiny.any() != single
+        np.testing.assert_allclose(values, kernel(X.astype(np.float64), phi.record_.landmarks), rtol=1e-3, atol=least)
+    sizes = np.abs(phi.record_.whitening)
+    assert sizes[sizes > 0].min() >= least

@@ -84,7 +84,12 @@ def test_targets_far_from_zero(data, corrected):
     X, y = data
     moved = pm.KernelRegressor(**SETTINGS).fit(X[:N_ROWS], 1e9 + y[:N_ROWS])
     assert moved.corrections_ is not None
-    np.testing.assert_allclose(moved.predict(X[:100]) - 1e9, corrected.predict(X[:100]), atol=0.05)
+    # The targets are rounded to 1e-7, and the search may take another path.
+    errors = [
+        np.sqrt(np.mean((model.predict(X[N_ROWS:]) - shift - y[N_ROWS:]) ** 2))
+        for model, shift in ((moved, 1e9), (corrected, 0))
+    ]
+    assert errors[0] < 1.03 * errors[1]
 
 
 def test_classes_and_their_probabilities(data):

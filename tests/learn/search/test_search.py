@@ -58,6 +58,21 @@ def test_tempering_brings_back_what_a_sharp_metric_hides(rng):
     assert set(np.argsort(tempered.roots[0])[-3:]) == {0, 3, 5}
 
 
+def test_a_rival_far_behind_is_tried_at_its_first_widths_alone(rng):
+    X, y = few_of_many(600, rng)
+    rung = Rung(SearchSample(X, y[:, None], np.ones(len(y))), 100, 0, 1, TrialLog())
+    start = KernelCandidate.start(radial(1.5, ()), rung)
+    best = rung.best_width(start, (0,))
+    assert best.power != 0
+    n_before = len(rung.log.entries)
+    far = rung.rival_width(start, (0,), 0.5 * best.error)
+    assert (far.power, len(rung.log.entries)) == (0, n_before + 1)
+    near = rung.rival_width(start, (0,), best.error)
+    assert near.power == best.power
+    # The median distance of rows is computed once for each kernel and metric.
+    assert len(rung.medians) == 1
+
+
 def test_the_additive_start_has_many_landmarks_if_other_kernels_explain_nothing(rng):
     X = rng.standard_normal((2100, 18))
     y = np.sin(2 * X[:, 4]) * X[:, 11] + 0.1 * rng.standard_normal(len(X))

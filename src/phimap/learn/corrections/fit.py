@@ -216,7 +216,7 @@ class _Probe:
     def __init__(self, kernel: Kernel, scale: float, residuals: Residuals, part: np.ndarray):
         training, validation = (part[residuals.held_out[part] == held_out] for held_out in (False, True))
         rows, others = (residuals.X[some] * residuals.X.dtype.type(scale) for some in (training, validation))
-        self._matrix, self._values = _values(kernel, rows, rows), _values(kernel, others, rows)
+        self._matrix, self._values = kernel_values(kernel, rows, rows), kernel_values(kernel, others, rows)
         self._targets, self._held_out = (residuals.training_fit_errors[some] for some in (training, validation))
         self._weights, self._counted = residuals.count(training), residuals.count(validation)
 
@@ -275,7 +275,7 @@ def _region_fit(kernel: Kernel, chosen: _Choice, residuals: Residuals, part: np.
     order = np.argsort(residuals.held_out[part], kind="stable")
     rows, first = part[order], int((~residuals.held_out[part]).sum())
     X, roots = residuals.X[rows] * residuals.X.dtype.type(chosen.scale), np.sqrt(residuals.count(rows))[:, None]
-    factor = _factor(kernel_values(kernel, X), chosen.alpha, roots)
+    factor = _factor(kernel_values(kernel, X, X).astype(np.float64, copy=False), chosen.alpha, roots)
     both = np.concatenate([residuals.errors[rows], residuals.training_fit_errors[rows]], axis=1)
     solved = linalg.solve_triangular(factor, roots * both, lower=True, check_finite=False)
     of_all, of_training = np.split(solved, 2, axis=1)
@@ -292,16 +292,11 @@ def _factor(matrix: np.ndarray, alpha: float, roots: np.ndarray) -> np.ndarray:
     return linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)[0]
 
 
-def kernel_values(kernel: Kernel, X: np.ndarray) -> np.ndarray:
-    """Kernel matrix (n, n) in float64.
+def kernel_values(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Kernel values (n, k), in float32 for float32 rows if the kernel allows, else in float64.
 
-    For float32 rows the kernel is computed in float32, whose rounding error is far below all alphas.
+    The rounding error of float32 is far below all alphas.
     """
-    return _values(kernel, X, X).astype(np.float64, copy=False)
-
-
-def _values(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """Kernel values (n, k), in float32 for float32 rows if the kernel allows, else in float64."""
     if not (len(X) and len(Y)):
         return np.zeros((len(X), len(Y)))
     single = kernel.in_single_precision(X, Y) if X.dtype == np.float32 else None

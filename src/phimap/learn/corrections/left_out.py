@@ -59,8 +59,8 @@ def corrected_errors(
     the region, :math:`B = (S K S + a I)^{-1}` and a the alpha of the corrections, the errors of the corrected model are
     :math:`S_G^{-1} B_{GG}^{-1} (B S E')_G` for the rows of G in this region.
 
-    **Error.** Rounding. **Cost.** One factorisation for each region, of the order of its rows. Each left-out row takes
-    one solution and one column of outputs; with units, each row of its unit does.
+    **Error.** Rounding in the dtype of the rows. **Cost.** One factorisation for each region, of the order of its rows.
+    Each left-out row takes one solution and one column of outputs; with units, each row of its unit does.
     """
     moved = moved_rows(residuals.X, corrections.root)
     regions, errors = corrections.partition.assign(moved), left_out.errors.copy()
@@ -72,10 +72,12 @@ def corrected_errors(
             continue
         part, here = np.flatnonzero(regions == region), np.flatnonzero(regions[places] == region)
         rows, roots = np.searchsorted(part, places[here]), np.sqrt(residuals.count(part))[:, None]
-        matrix = kernel_values(corrections.kernel, moved[part] * moved.dtype.type(corrections.scale))
+        scaled_rows = moved[part] * moved.dtype.type(corrections.scale)
+        matrix = kernel_values(corrections.kernel, scaled_rows, scaled_rows)
+        roots = roots.astype(matrix.dtype)
         matrix = np.asfortranarray(matrix * (roots * roots.T))
-        matrix[np.diag_indices_from(matrix)] += corrections.alpha
-        unit = np.zeros((part.size, here.size))
+        matrix[np.diag_indices_from(matrix)] += matrix.dtype.type(corrections.alpha)
+        unit = np.zeros((part.size, here.size), matrix.dtype)
         unit[rows, np.arange(here.size)] = 1.0
         with single_threaded_blas():
             factor = linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)

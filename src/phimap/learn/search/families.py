@@ -73,7 +73,10 @@ class TrialLandmarks(NystroemFeatures):
         pass
 
     def _whitened(self, kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-        K = kernel(landmarks)
+        rows = landmarks.astype(np.float32)
+        single = kernel.in_single_precision(rows, rows) if dtype == np.float32 else None
+        # The multiple of the identity is larger than the rounding errors of float32.
+        K = kernel(landmarks) if single is None else single.astype(np.float64)
         K[np.diag_indices_from(K)] += least_pivot(K, dtype)
         with single_threaded_blas():
             factor, failed = lapack.dpotrf(K, lower=1, clean=1, overwrite_a=1)  # pyright: ignore[reportAttributeAccessIssue]

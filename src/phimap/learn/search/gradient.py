@@ -20,6 +20,8 @@ _LEAST_DIRECTIONS, _MOST_DIRECTIONS = 32, 128
 # Number of rows of a stage. One half of them is the training part, the other half the held-out part. Later stages have
 # twice as many rows and directions.
 _ROWS = 2500
+# Number of rows of which derivatives are computed together, few enough for the cache.
+_BLOCK = 512
 # Number of evaluations that line searches may need in addition to the steps of a stage.
 _SPARE = 3
 # A further stage follows only if the last stage has lowered the loss by this amount, measured on the rows of the
@@ -47,9 +49,10 @@ class FourierLoss:
     n_training : int
     directions : ndarray of shape (p, k), float32
         Frequencies of the kernel; p is the number of columns of the rows after multiplication by the root.
-    features, slopes : ndarray of shape (n, 2 k), float32
-        Memory of the features and of the derivatives by them. Each call overwrites it: new memory would take as much
-        time as the computation.
+    features : ndarray of shape (n, 2 k), float32
+    slopes : ndarray of shape (b, 2 k), float32
+        Memory of the features and of the derivatives by those of a block of rows. Each call overwrites it: new memory
+        would take as much time as the computation.
 
     Notes
     -----
@@ -90,7 +93,8 @@ class FourierLoss:
         weights = weights / weights.mean()
         Y = Y - weights[:half] @ Y[:half] / weights[:half].sum()
         X, Y, weights, directions = (np.ascontiguousarray(part, np.float32) for part in (X, Y, weights, directions))
-        features, slopes = (np.empty((len(X), 2 * directions.shape[1]), np.float32) for _ in range(2))
+        n_features = 2 * directions.shape[1]
+        features, slopes = (np.empty((n_rows, n_features), np.float32) for n_rows in (len(X), _BLOCK))
         return cls(X, Y, weights, half, directions, features, slopes)
 
     def __call__(self, root: np.ndarray, alpha: float) -> tuple[float, np.ndarray, float]:
@@ -107,12 +111,12 @@ class FourierLoss:
         total = float(self.weights[:n].sum(dtype=np.float64))
         mean = self.weights[:n] @ F / np.float32(total)
 
-        gram = (F.T @ F if self.is_uniform else (F * weights[:n]).T @ F).astype(np.float64)
-        gram -= total * np.outer(mean, mean.astype(np.float64))
-        gram /= k
+        gram = np.divide(F.T @ F if self.is_uniform else (F * weights[:n]).T @ F, k, dtype=np.float64)
+        gram -= np.outer(mean * (total / k), mean.astype(np.float64))
         gram[np.diag_indices_from(gram)] += alpha
         try:
-            factor = linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+            # The transpose has its columns in order, so it is not copied.
+            factor = linalg.cho_factor(gram.T, lower=True, overwrite_a=True, check_finite=False)
         except linalg.LinAlgError:
             return _NO_FIT, np.zeros(root.shape), 0.0
 
@@ -136,11 +140,15 @@ class FourierLoss:
         left = np.zeros((len(X), 2 * t + 1), X.dtype)
         left[:n, :t], left[:n, t:-1], left[n:, t:-1] = r, -u, g
         left[:n, -1:] = -weights[:n] / np.float32(total)
-        np.matmul(left, np.concatenate([v, c, of_mean[:, None]], axis=1).astype(X.dtype).T, out=slopes)
-        # The derivatives by the projections: those by the sines times the cosines minus the reverse.
-        features[:, :k] *= slopes[:, k:]
-        features[:, k:] *= slopes[:, :k]
-        of_products = X.T @ features
+        right = np.concatenate([v, c, of_mean[:, None]], axis=1).astype(X.dtype).T
+        of_products = np.zeros((X.shape[1], 2 * k), X.dtype)
+        for start in range(0, len(X), len(slopes)):
+            block, rows = features[start : start + len(slopes)], slice(start, start + len(slopes))
+            of_block = np.matmul(left[rows], right, out=slopes[: len(block)])
+            # The derivatives by the projections: those by the sines times the cosines minus the reverse.
+            block[:, :k] *= of_block[:, k:]
+            block[:, k:] *= of_block[:, :k]
+            of_products += X[rows].T @ block
         of_products = of_products[:, :k] - of_products[:, k:]
         of_root = np.einsum("ij,ij->i", of_products, W) if root.ndim == 1 else of_products @ W.T
         loss = float(np.log(squared / float(self.weights[n:].sum(dtype=np.float64))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -23,6 +23,8 @@ FIRST_POWERS = (-1, 0, 1)
 _MOST_POWER = 6
 #: A further step of the width follows only if the error has fallen by this share.
 GAIN = 0.01
+# A kernel is given up after its first length scales if its error exceeds this multiple of that of a rival.
+_FAR = 1.25
 # In a sum, the exponent of the second kernel may exceed the exponent of the first kernel by this amount.
 _WIDER = 2
 # Power to which a metric is raised to bring it closer to the identity.
@@ -99,6 +101,8 @@ class Rung:
         Changes no bit.
     log : TrialLog
         Receives every trial.
+    medians : dict
+        Median distances that are known, by kernel and metric. Rungs of the same rows share them.
     """
 
     sample: SearchSample
@@ -106,6 +110,7 @@ class Rung:
     seed: int
     n_jobs: int | None
     log: TrialLog
+    medians: dict[tuple[str, bytes], float] = field(default_factory=dict)
 
     def evaluate(self, candidates: Sequence[KernelCandidate]) -> list[KernelCandidate]:
         """Run the trials of candidates in parallel, and return the candidates with their results.
@@ -151,12 +156,21 @@ class Rung:
 
     def median_distance(self, unit: StationaryKernel, root: np.ndarray | None) -> float:
         """The median of the kernel's distance between rows that are multiplied by `root`."""
-        rows = rooted(self.sample.X[:_MEDIAN_ROWS], root)
-        return median_length_scale(rows, unit, self.sample.weights[:_MEDIAN_ROWS])
+        key = repr(unit), b"" if root is None else root.tobytes()
+        if key not in self.medians:
+            rows = rooted(self.sample.X[:_MEDIAN_ROWS], root)
+            self.medians[key] = median_length_scale(rows, unit, self.sample.weights[:_MEDIAN_ROWS])
+        return self.medians[key]
 
     def best_width(self, candidate: KernelCandidate, powers: Sequence[int]) -> KernelCandidate:
         """Find the best length scale: try `powers`, then neighbours of the best one while the error falls."""
         return self.climb(self.at_widths(candidate, powers))
+
+    def rival_width(self, candidate: KernelCandidate, powers: Sequence[int], error: float) -> KernelCandidate:
+        """As `best_width`, but try only `powers` if their least error is far above `error`, that of a rival."""
+        tried = self.at_widths(candidate, powers)
+        best = least_error(tried)
+        return best if best.error > _FAR * error else self.climb(tried)
 
     def climb(self, candidates: Sequence[KernelCandidate]) -> KernelCandidate:
         """Find the best length scale, given trials at several: try neighbours of the best while the error falls."""
@@ -222,7 +236,7 @@ class Rung:
         best = candidate
         for ladder in candidate.family.siblings:
             for family in ladder:
-                sibling = self.best_width(best.of_family(family), (best.power - 1, best.power))
+                sibling = self.rival_width(best.of_family(family), (best.power - 1, best.power), best.error)
                 if sibling.error >= best.error:
                     break
                 best = sibling

@@ -119,9 +119,10 @@ def search(
     if samples[0].n_rows <= effort.n_rows[0]:
         # Wider maps on the same rows, unless every training row is a landmark of the first ones.
         sizes = sizes[: 1 + (samples[0].n_learned > effort.n_components[0])]
-    of_scalings = [
-        [Rung(sample.first(n_rows), width, seed, n_jobs, log) for width, n_rows in sizes] for sample in samples
-    ]
+    of_scalings = []
+    for sample in samples:
+        start = Rung(sample, 0, seed, n_jobs, log)
+        of_scalings.append([replace(start, sample=sample.first(n_rows), n_components=width) for width, n_rows in sizes])
     if of_scalings[0][-1].sample.n_learned < _LEAST_ROWS_OF_METRIC:
         families = [replace(family, metrics=()) for family in families]
     scaling, starts = _first_widths(families, [rungs[0] for rungs in of_scalings])
@@ -133,8 +134,9 @@ def search(
     before = least_error(candidates).error
     if second is not first:
         candidates = second.evaluate(_survivors(candidates, effort.survivors))
+    rival = least_error(candidates).error
     additive = [
-        second.best_width(KernelCandidate.start(one, second), FIRST_POWERS) for one in families if one.is_additive
+        second.rival_width(KernelCandidate.start(one, second), (0,), rival) for one in families if one.is_additive
     ]
     everyone = [*candidates, *additive]
     # The widths of additive kernels have been chosen at this rung, and they learn no metric.

@@ -14,7 +14,7 @@ from phimap.learn.search.sample import SearchSample
 from phimap.ops import Array, ops_for, run_tasks, to_host
 from phimap.random_map import MapRecord, RandomMap, evaluate
 
-# Number of rows that one task adds to the Gram matrix.
+# Number of rows that one task adds to the Gram matrix, and number of rows of a sum.
 _GRAM_ROWS = 2048
 #: Regularisations, as multiples of the trace of the Gram matrix. The range begins below the rounding of float32
 #: products, and ends where all coefficients vanish.
@@ -218,9 +218,13 @@ def centred_gram(
     Only the lower triangle of the Gram matrix is set. The centred features are multiplied by the roots of the weights,
     and written to `out` if it is given, which may be `Z`.
     """
-    mean = (weights @ Z / weights.sum()).astype(Z.dtype)
+    # Products of float64 and float32 would copy the features. Sums of blocks lose few digits.
+    counted, starts = weights.astype(Z.dtype), range(0, len(Z), _GRAM_ROWS)
+    sums = [counted[start : start + _GRAM_ROWS] @ Z[start : start + _GRAM_ROWS] for start in starts]
+    mean = (np.sum(sums, axis=0, dtype=np.float64) / weights.sum()).astype(Z.dtype)
     centred = np.subtract(Z, mean, out=out)
-    centred *= np.sqrt(weights)[:, None].astype(Z.dtype)
+    if (weights != 1).any():
+        centred *= np.sqrt(weights)[:, None].astype(Z.dtype)
     return mean, _gram(centred, n_jobs), centred
 
 

@@ -50,5 +50,6 @@ def without_tiny_values(values: np.ndarray) -> np.ndarray:
     """
     for start in range(0, len(values), _ROWS):
         rows = values[start : start + _ROWS]
-        np.multiply(rows, np.abs(rows) >= _LEAST_VALUE, out=rows)
+        if rows.min(initial=1.0) < _LEAST_VALUE:
+            np.multiply(rows, np.abs(rows) >= _LEAST_VALUE, out=rows)
     return values
