@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FIT_ROWS = 1000
 # Maximum number of rows of a tile. Taller tiles are not faster, because matrix products already reach full speed.
 _MOST_TILE_ROWS = 4096
-# A number of rows of a tile above this is rounded down to a multiple of it.
+# Numbers of rows of a tile above this step are rounded down to a multiple of the step.
 _TILE_ROWS_STEP = 64
 # From this number of bytes of scratch memory of a tile on, the byte budget limits the number of threads. For smaller
 # tiles the free memory is not read, because all threads together can always hold them.

@@ -132,7 +132,7 @@ def locate(file: str, folder: str | os.PathLike[str] | None) -> Path:
 
 
 def locate_first(files: Sequence[str], folder: str | os.PathLike[str] | None) -> Path:
-    """Return the path of the first of `files` that exists in the folder. If none exists, `DataError` names all."""
+    """Return the path of the first of `files` that exists in the folder. If none exists, raise `DataError`."""
     for file in files:
         try:
             return locate(file, folder)

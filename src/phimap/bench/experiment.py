@@ -33,7 +33,7 @@ class ResultTable:
 
     @classmethod
     def of(cls, title: str, frame: pd.DataFrame, columns: Mapping[str, tuple[str, str]]) -> Self:
-        """Make a table from columns of a frame. `columns` maps the name of each column to its heading and format."""
+        """Make a table of the `columns` of a frame, a mapping from names to headings and formats."""
         shown = frame[list(columns)].set_axis([heading for heading, _ in columns.values()], axis=1)
         return cls(title, shown, dict(columns.values()))
 

@@ -47,6 +47,6 @@ def run(options: BenchOptions) -> None:
 
 
 def _list() -> None:
-    """Print one line for each experiment, with what it reproduces."""
+    """Print one line for each experiment, with the published result that it reproduces."""
     width = max(map(len, EXPERIMENTS)) + 2
     sys.stdout.writelines(f"{name:<{width}}{says}\n" for name, (_, says) in EXPERIMENTS.items())

@@ -1,4 +1,4 @@
-"""The checkpoint of ``phimap fit``: when it is written, and what must be unchanged for a fit to be resumed."""
+"""The checkpoint of ``phimap fit``: when it is written, and what must be unchanged to resume a fit."""
 
 from __future__ import annotations
 

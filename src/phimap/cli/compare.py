@@ -109,7 +109,7 @@ def _smallest(parts: list[_Keyed], n_rows: int) -> _Keyed:
 
 
 def _show(found: Comparison) -> None:
-    """Print the table and the verdict on standard output."""
+    """Print the table of methods and the verdict on standard output."""
     console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
     head, *lines = found.table()
     grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")

@@ -53,7 +53,7 @@ def trees_alone(model: Any) -> bool:
 def leading_columns(model: Any, count: int) -> list[tuple[str, float]]:
     """Names and shares of the `count` columns with the largest weights in the metric.
 
-    Empty without a metric, and if the trees alone predict, to which the metric does not apply.
+    Empty without a metric. Also empty if the trees alone predict, because the metric does not apply to trees.
     """
     if metric_kind(model) == "none" or trees_alone(model):
         return []
@@ -84,7 +84,7 @@ def loss_text(model: Any) -> str:
 def search_facts(model: Any, stages: Sequence[Stage] = ()) -> list[tuple[str, str]]:
     """Named facts about the search of a learner, such as its metric, leading columns and trials.
 
-    `stages` are those of its fit, if they are known; model files do not hold them.
+    `stages` are the stages of the fit, if known; model files do not hold them.
     """
     facts = [("metric", metric_kind(model))]
     if leading := leading_columns(model, _LEADING):

@@ -27,8 +27,8 @@ INTERRUPTED = 130
 _EXPECTED = (ValueError, TypeError, MemoryError, OSError, ImportError)
 # If this environment variable is set, expected exceptions show their tracebacks as well.
 _TRACEBACK = "PHIMAP_TRACEBACK"
-# Options whose names differ from those of the library's parameters. Messages of the library mention parameters as
-# `alpha` or drop=..., which the command line replaces by its options.
+# Options whose names differ from those of the library's parameters. Messages of the library write parameters as `alpha`
+# or drop=...; the command line writes its options instead.
 _OTHER_NAMES = {"n_components": "features", "random_state": "seed"}
 _NAMES = {field.name for kind in (FitOptions, CompareOptions) for field in fields(kind)} | _OTHER_NAMES.keys()
 _PARAMETER = re.compile(r"`(\w+)`|\b(size|channels|columns|drop|types|dtype)=(\.\.\.|\w+)")
@@ -67,7 +67,8 @@ def one_line_errors() -> Iterator[None]:
         with terminable(), _one_line_warnings():
             yield
     except BrokenPipeError:
-        # The program that reads our output has ended, as `head` does. Python would raise again when it flushes.
+        # The program that reads our output, such as `head`, has ended. Python would raise again when it flushes the
+        # output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
     except KeyboardInterrupt as error:
@@ -107,7 +108,7 @@ def complain(message: str, kind: str = "error") -> None:
 
 
 def _as_option(found: re.Match[str]) -> str:
-    """The option that corresponds to the parameter in a message."""
+    """The name of the option for a parameter that a message mentions."""
     name = found[1] or found[2]
     if name not in _NAMES:
         return found[0]

@@ -131,7 +131,7 @@ def _reference(options: ExplainOptions, model: Any, table: Any, n_rows: int) -> 
 
 
 def _explained(options: ExplainOptions, numbers: np.ndarray) -> np.ndarray:
-    """Return the places of all rows, or of `options.rows` random rows and of the row that is explained separately."""
+    """Return the indices of the explained rows: all, or `options.rows` random rows and the row explained separately."""
     if options.rows is None or options.rows >= len(numbers):
         return np.arange(len(numbers))
     places = np.random.default_rng(options.seed).permutation(len(numbers))[: options.rows]
@@ -178,7 +178,7 @@ def _page(
 
 
 def _pairs(options: ExplainOptions, model: Any, background: Any, n_columns: int) -> list[tuple[str, str, float]]:
-    """Return the largest effects of pairs, with the levels of the background; none from too few rows or columns."""
+    """Return the largest effects of pairs, with levels from the background; nothing for too few rows or columns."""
     if not 1 < n_columns <= _MOST_COLUMNS or n_rows_of(background) < LEAST_ROWS:
         return []
     with Stages(not options.quiet).stage("pairs of columns"):
@@ -221,7 +221,7 @@ def _output_names(found: Explanation) -> list[str]:
 
 
 def _unused(name: str, columns: dict[str, Any]) -> str:
-    """Return the name, with underscores in front as long as the table has a column of that name."""
+    """Return the name, preceded by as many underscores as make it differ from all columns of the table."""
     while name in columns:
         name = f"_{name}"
     return name

@@ -108,7 +108,7 @@ def first_pass(
     table : Rows
     options : FitOptions
     task : {"auto", "regression", "classification"}
-        The task that the user asks for, by itself or by a loss.
+        The task that the user asks for, directly or through a loss.
     learner : KernelRegressor
         The learner that makes the summary.
     most_rows : int
@@ -139,7 +139,7 @@ def first_pass(
 
 def summarised(summary: Any, rows: Iterable[tuple[Any, np.ndarray]]) -> Any:
     """Return the summary of a learner after all `rows`, batches (X, y), are added to it."""
-    # The learner refuses numbers whose squares overflow, and reports their positions.
+    # The learner raises an error for numbers whose squares overflow, and reports their positions.
     with np.errstate(over="ignore", invalid="ignore"):
         for X, y in rows:
             # Images of bytes are converted to the type that the learner uses.
@@ -193,7 +193,7 @@ class _SeenRows:
                 yield X, y
 
     def _check_labels(self, y: np.ndarray, numbers: np.ndarray) -> None:
-        """Raise if regression is asked for, and a target is text."""
+        """Raise if the user asks for regression and a target is text."""
         if self._task == "regression" and y.dtype.kind not in "biuf" and len(y):
             name = str(self._table.target_name)
             amounts = "" if self._table.is_image else f", or --types {name}=number if its cells are amounts"
@@ -203,7 +203,7 @@ class _SeenRows:
             )
 
     def _check_domain(self, y: np.ndarray, numbers: np.ndarray) -> None:
-        """Raise if a target is outside of the domain of the loss."""
+        """Raise if a target is outside the domain of the loss."""
         power = deviance_power(self._options.loss, 1.5 if self._options.power is None else self._options.power)
         if power is not None and (found := outside(y, power)) is not None:
             row, rule = found

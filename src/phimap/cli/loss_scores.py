@@ -118,7 +118,7 @@ class QuantileScores(LossScores):
     def shares_below(self) -> np.ndarray:
         """Shares (q,) of the rows whose target is at most the predicted quantile.
 
-        For exact quantiles they equal the levels.
+        For exact quantiles, these shares equal the levels.
         """
         true, predicted = self.pairs()
         return (true[:, None] <= predicted.reshape(len(true), -1)).mean(axis=0)

@@ -150,7 +150,7 @@ class ModelRows:
 
 @contextmanager
 def _missing_columns_named(data: str, needed: Sequence[str]) -> Iterator[None]:
-    """Say which of the columns that the model needs are missing in `data`, if one is."""
+    """Raise an error with the names of the columns that the model needs and `data` lacks, if any."""
     try:
         yield
     except MissingColumnError as error:

@@ -1,4 +1,4 @@
-"""Notes about categories of which a model has no number of its own."""
+"""Notes about categories for which a model has no encoding of their own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phimap.tables.levels import LevelEncoding
 
 
 class NewCategories:
-    """Counts the cells with such categories, column by column, over all batches of a table."""
+    """Counts, for each column of a table, the cells whose category has no encoding of its own."""
 
     def __init__(self, encoder: TableEncoder | None) -> None:
         columns = () if encoder is None else encoder.columns_
@@ -35,7 +35,7 @@ class NewCategories:
 
     @property
     def notes(self) -> list[str]:
-        """A note for each column that has such cells."""
+        """A note for each column with cells that were counted."""
         found = []
         for name, n_cells in self._counts.items():
             if n_cells:

@@ -1,4 +1,4 @@
-"""Parsers of the values of options. Their errors name the option, and come before the command imports what it needs."""
+"""Parsers of the values of options. They raise errors, which name the option, before the slow imports of a command."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def background_path(option: str, text: str) -> str:
 def data_path(option: str, text: str) -> str:
     """Read the path of data.
 
-    Raise if the file is missing, before the command imports what it needs: the imports take two seconds.
+    Raise if the file is missing. This check precedes the imports of the command, which take two seconds.
     """
     path, _ = file_and_member(text)
     if text != MARK and not is_pattern(path):
@@ -89,14 +89,14 @@ def model_path(option: str, text: str) -> Path:
 
 
 def check_target(data: str, target: str) -> None:
-    """Raise if the header of a plain text table has no column `target`, before the command imports what it needs.
+    """Raise if the header of a plain text table has no column `target`. This check precedes the slow imports.
 
-    Every other fault is left to the reader of the table.
+    All other faults of the file are reported later, by the reader of the table.
     """
     path = Path(data)
     if path.suffix.lower() not in (".csv", ".tsv", ".txt") or not path.is_file():
         return
-    # These imports take the time that NumPy takes, and only text tables need them.
+    # Only text tables need these imports, which import NumPy.
     from phimap.io.columns import MissingColumnError, resolve_column
     from phimap.io.dialect import recognise
 

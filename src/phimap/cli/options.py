@@ -183,7 +183,7 @@ class FitOptions:
 
     @property
     def by_class(self) -> bool:
-        """Whether every value of a target that may be a class is held out in proportion."""
+        """Whether rows are held out in proportion to the frequencies of the target's values, as for classes."""
         return self.task != "regression"
 
 
@@ -255,7 +255,7 @@ class ExplainOptions:
 
     @property
     def on_screen(self) -> bool:
-        """Whether the values go to standard output, since no file was asked for."""
+        """Whether the values go to standard output, because the user gave no file."""
         return self.output is None and self.report is None
 
 

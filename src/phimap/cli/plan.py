@@ -80,7 +80,7 @@ def _cost(options: PlanOptions, kernel: str, sizes: TableSize, budget: int) -> C
     return cost(
         sizes.n_rows,
         sizes.n_columns,
-        # No map of few rows has more features than rows.
+        # For few rows, the number of features is at most the number of rows.
         min(most, max(n_train, 1)) if isinstance(options.features, str) else options.features,
         sizes.n_outputs,
         kernel=_KINDS.get(kernel, "dense"),

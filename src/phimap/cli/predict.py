@@ -171,7 +171,7 @@ class Ids:
 
 
 def _places(numbers: np.ndarray, done: int) -> pa.Array:
-    """For each row of a file from number `done` + 1 to ``numbers[-1]``, the index in `numbers` (r,), or a null."""
+    """The index in `numbers` (r,), or null, of each row of a file from number `done` + 1 to ``numbers[-1]``."""
     places = np.full(numbers[-1] - done, -1)
     places[numbers - done - 1] = np.arange(len(numbers))
     return pa.array(places, mask=places < 0)
@@ -198,5 +198,5 @@ def _as_plain(texts: Any) -> Any:
 
 
 def _has_predictions(names: list[str]) -> bool:
-    """Whether there is a column of predictions, or of predicted quantiles, as this command names it."""
+    """Whether a column has a name that this command gives to predictions or to predicted quantiles."""
     return any(_PREDICTION.fullmatch(name) for name in names)

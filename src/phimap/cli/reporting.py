@@ -80,7 +80,7 @@ def page(result: Result) -> str:
     options, overview, model = result.options, result.overview, result.model
     stages = list(result.stages)
     curves = None
-    # Boosted trees that alone predict leave no use for advice on the kernel model.
+    # If boosted trees alone predict, advice on the kernel model is useless.
     if result.scores is not None and not trees_alone(model):
         timed = Stages()
         rows = feature_rows(result.n_components, np.dtype(options.dtype).itemsize)
@@ -153,7 +153,7 @@ def _names(result: Result) -> list[str]:
 def _permutations(result: Result) -> Permutations | None:
     """Increase of the held-out error if the values of a column are shuffled, for each column.
 
-    None for images, without held-out rows, and for quantiles and deviances, which have another error.
+    None for images, without held-out rows, and for the losses of quantiles and deviances, which have other errors.
     """
     if result.scores is None or result.table.is_image or isinstance(result.scores, LossScores):
         return None
@@ -175,7 +175,7 @@ def _held_out(result: Result) -> SplitRows:
 def _certainty(result: Result) -> HeldOutIntervals | HeldOutProbabilities | None:
     """Intervals or probabilities of held-out rows.
 
-    None without such rows, and for quantiles, which are drawn as a band.
+    None without held-out rows, and for quantiles, which are drawn as a band.
     """
     if result.scores is None or loss_of(result.model) == "quantile":
         return None
@@ -193,9 +193,10 @@ def _importances(result: Result) -> list[tuple[str, float]]:
 
 
 def _dependences(result: Result, permutations: Permutations | None) -> Dependences | None:
-    """Predictions along the columns that matter most; None for images, and without probabilities.
+    """Partial dependences on the most important columns; None for images, and for classifiers without probabilities.
 
-    The permutation importance ranks the columns; without it the metric does, and there is none without a metric.
+    The permutation importance ranks the columns. Without it, the metric ranks them; without a metric, the result is
+    None.
     """
     model, names = result.model, _names(result)
     if result.table.is_image or (result.task == "classification" and model.calibration_ is None):
@@ -218,7 +219,7 @@ def _some_cells(result: Result) -> Any:
 
 
 def encoded_axes(encoder: TableEncoder, X: Any, table: Any, ranked: Sequence[str]) -> list[Axis]:
-    """Axes of the first few columns among the names `ranked` that have one.
+    """Axes of the first columns of the list `ranked`, without columns that have no axis.
 
     `X` (n, d) holds encoded rows. Categories are ordered by their number in the rows `table`, which are not encoded.
     """
@@ -264,7 +265,7 @@ def _headline(result: Result, true: np.ndarray | None) -> str:
 
 
 def _who_predicts(result: Result) -> str:
-    """A sentence if the kernel model, which the rest of the page describes, has no part in the predictions."""
+    """A sentence for models whose trees alone predict, because the rest of the page describes the kernel model."""
     if not trees_alone(result.model):
         return ""
     return "Boosted trees alone predict: the kernel model has no share in the predictions and is not used."

@@ -32,7 +32,7 @@ class Result:
 
     @property
     def n_components(self) -> int:
-        """Number of features of the model, whether given by the user or chosen."""
+        """Number of features of the model, given by the user or chosen."""
         return self.model.feature_map_.record_.n_components
 
 
@@ -62,7 +62,7 @@ def facts(result: Result, report_seconds: float) -> list[Fact]:
 
 
 def print_summary(result: Result) -> None:
-    """Print as a table on standard error what neither the facts on standard output nor the stages say."""
+    """Print further results as a table on standard error. Facts on standard output and stages are not repeated."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table as Grid

@@ -64,7 +64,7 @@ class SplitRows:
     def _encoded(self, X: Any, first: int, numbers: np.ndarray) -> Any:
         """Encode rows `X`, whose numbers in the file are `numbers` (r,).
 
-        They follow after `first` rows of the split.
+        The split has `first` rows before these rows.
         """
         if self.encoder is None:
             return X
@@ -108,7 +108,7 @@ def rows_read(table: Rows, most_rows: int, memory: str | None) -> int:
 
 @contextmanager
 def in_terms_of(path: str, data_row: Callable[[int], str]) -> Iterator[None]:
-    """Make errors of an encoder name the file and the row; ``data_row(index)`` is the name of a row in the file."""
+    """Add the names of the file and of the row to errors of an encoder; ``data_row(index)`` is the name of a row."""
     try:
         yield
     except DataError:
@@ -128,7 +128,7 @@ def note_reading(data: str, table: Rows) -> None:
 
 
 def check_single(path: str, table: Rows, y: np.ndarray) -> None:
-    """Raise if the target has several columns, as a target from an array may have."""
+    """Raise if the target has several columns, which can happen for arrays."""
     if y.ndim > 1:
         raise DataError(
             f"{path}: target {table.target_name!r} has {y.shape[1]} columns, the command line takes one. "

@@ -46,7 +46,7 @@ class Scores:
     ----------
     task : str
     classes : ndarray, optional
-        Classes that the model can predict. Rows of other classes count as mistakes; `unseen` describes these rows.
+        Classes that the model can predict. Rows of other classes count as errors; `unseen` describes these rows.
     linear : Scores, optional
         Scores of a linear model on the same rows, shown next to the model's scores.
     """
@@ -105,7 +105,7 @@ class Scores:
         )
 
     def hardly_scored(self) -> str | None:
-        """A message on the classes of the model of which few rows were scored; None if every class has enough."""
+        """A message that lists classes of the model with few scored rows; None if every class has enough rows."""
         if self._classes is None or self._counts is None:
             return None
         few = np.flatnonzero(self._counts < _FEW_OF_CLASS)
@@ -154,7 +154,7 @@ class Scores:
         counts = [int((true == label).sum()) for label in self._classes]
         if min(counts) == 0:
             return None
-        # If both classes are equally common, the second class is taken, because positive scores stand for it.
+        # If both classes are equally common, the second class is taken, because positive scores mean the second class.
         place = int(counts[1] <= counts[0])
         rare = self._classes[place]
         is_rare, is_named = true == rare, predicted == rare

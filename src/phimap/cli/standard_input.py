@@ -60,5 +60,5 @@ def _copied(stream: IO[bytes], data: str) -> Iterator[str]:
 
 
 def in_words(data: str) -> str:
-    """The name of `data` in messages."""
+    """The name for the path `data` in messages: the path, or words for standard input."""
     return _NAME if data == MARK else data

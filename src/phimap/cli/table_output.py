@@ -49,7 +49,7 @@ def check_table_output(
     inputs : sequence of str
         Files that are never overwritten.
     has_our_columns : callable
-        Whether a file with columns of these names is of the `kind` that is written.
+        ``has_our_columns(names)``: whether a file with these columns is of the `kind` that is written.
     kind : str
         What is written, such as ``"table of predictions"``.
     force : bool
@@ -102,7 +102,7 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _column_names(path: Path) -> list[str]:
-    """Names of the columns of a file; empty if it is no table as `write_table` writes it."""
+    """Names of the columns of a file; empty unless the file is a table in a format of `write_table`."""
     try:
         if _is_parquet(path):
             return parquet.read_schema(path).names

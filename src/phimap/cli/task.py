@@ -16,15 +16,15 @@ _LEAST_ROWS_EACH = 2
 # more than half of their range, and a value has at least 5 training rows on average. In this case a warning is given.
 _MOST_DOUBTFUL = 100
 _ROWS_EACH = 5
-# What to do about a target of amounts, by whether a loss asks for classes.
+# Advice for a target of amounts: without and with a loss for classes.
 _OTHER_TASK = {False: "Use --task regression", True: "Choose another --loss, such as squared"}
 
 
 def choose_task(asked: str, where: str, overview: Overview, *, by_loss: bool = False) -> tuple[str, str]:
     """Return ``"classification"`` or ``"regression"``, and the reason for this choice.
 
-    `asked` is the task that the user asks for, ``"auto"`` for none; `by_loss` says that a loss asks for it. Text and
-    booleans are classes. Whole numbers are classes if they have at most 20 distinct values and enough rows.
+    `asked` is the task that the user asks for, or ``"auto"``. `by_loss` is true if the task follows from a loss. Text
+    and booleans are classes. Whole numbers are classes if they have at most 20 distinct values and enough rows.
     """
     text = not overview.summary.targets_are_numbers
     labels = overview.labels

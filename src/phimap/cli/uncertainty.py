@@ -84,9 +84,9 @@ class Uncertainty:
         found: dict[str, np.ndarray] = {}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
-            # The predictions of the same rows have already given this warning.
+            # Predictions for the same rows have already caused this warning.
             warnings.simplefilter("ignore", OutsideWarning)
-            # `note` says it once for all batches.
+            # `note` replaces the warnings of all batches.
             warnings.simplefilter("ignore", CoverageWarning)
             if self._probabilities:
                 shares = self._model.predict_proba(X)

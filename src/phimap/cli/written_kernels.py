@@ -28,7 +28,7 @@ def _value_text(value: Any) -> str:
 
 
 def is_written(text: str) -> bool:
-    """Whether a text is a call, such as `kernel_text` writes it, and not the name of a kernel."""
+    """Whether a text is a call, as written by `kernel_text`, and not the name of a kernel."""
     return "(" in text
 
 

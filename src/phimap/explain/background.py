@@ -1,4 +1,4 @@
-"""The rows that explained rows are compared with: drawn from a table, which needs rows enough to draw from."""
+"""The background: rows drawn from a table, with which explained rows are compared."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from phimap._warnings import caller_level
 from phimap.explain.subject import subject_of
 from phimap.tables.frames import n_rows_of, rows_at
 
-#: Least number of rows that stand for a table: the standard error of their mean is 18 % of a standard deviation.
+#: Least number of rows of a representative background. The standard error of the mean of 30 rows is 18 % of a standard
+#: deviation.
 LEAST_ROWS = 30
 # Least number of rows that are examined at a time.
 _EXAMINED = 1024
 
 
 class FewRowsWarning(UserWarning):
-    """An explanation compares rows with few rows, and depends on which rows these are."""
+    """The background has few rows, so the explanation depends on the choice of these rows."""
 
 
 def check_own_background(n_rows: int, count: int) -> None:
-    """Raise if a single explained row is its own background of `count` rows, and warn if a few rows are."""
+    """Check explained rows from which a background of `count` rows is drawn: raise for one row, warn for few rows."""
     if n_rows == 1:
         raise ValueError(
             f"`background` must be rows if `X` is one row, got {count}: the row would be compared with itself. Pass "
@@ -40,7 +41,7 @@ def check_own_background(n_rows: int, count: int) -> None:
 
 
 def check_levels(n_rows: int) -> None:
-    """Raise if columns have a single level, that of one row, and warn if they have the levels of a few rows."""
+    """Check the rows that give the levels of the columns: raise for one row, warn for few rows."""
     if n_rows == 1:
         raise ValueError("`X` must have at least 2 rows, which give columns their levels, got 1. Pass training rows.")
     if n_rows < LEAST_ROWS:
@@ -55,9 +56,9 @@ def check_levels(n_rows: int) -> None:
 def drawn_places(
     n_rows: int, count: int, rng: np.random.Generator, is_far: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """Indices of `count` random rows, all of them if there are fewer.
+    """Indices of `count` random rows, or of all rows if there are fewer.
 
-    Rows whose outputs the model would shrink, by ``is_far(indices)``, are drawn only if there are not enough others.
+    ``is_far(indices)`` marks rows whose outputs the model would shrink. They are drawn only if other rows are too few.
     """
     order, near, far = rng.permutation(n_rows), [], []
     step = max(count, _EXAMINED)
@@ -72,7 +73,7 @@ def drawn_places(
 
 
 def background_of(model: Any, X: Any, count: int, *, random_state: Any = 0) -> Any:
-    """Draw the rows of a frame or array `X` that `shapley_values` would draw from it."""
+    """Draw the background that `shapley_values` would draw from a frame or array `X`."""
     subject = subject_of(model, X)
 
     def is_far(places: np.ndarray) -> np.ndarray:

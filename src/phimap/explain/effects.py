@@ -23,7 +23,7 @@ from phimap.learn.base import KernelModel
 _LEVELS, _CHOICES = 32, 4096
 # Number of choices for parts of a model without an exact form, and number of parts in which they are evaluated.
 _SAMPLED, _PARTS = 16_384, 16
-# Number of halvings after which a level is exact to rounding.
+# Number of bisections after which a level is exact to rounding.
 _HALVINGS = 60
 
 
@@ -98,9 +98,9 @@ def effects(model: Any, X: Any = None, *, random_state: Any = 0) -> Effects:
     Notes
     -----
     With independent columns the output is a sum of a constant, functions of one column, functions of two columns, and
-    so on, whose variances add up. For a sum of products, the expectation over the other columns is a product of means.
-    Parts of a model without an exact form are evaluated at random choices of levels: the variance of the function of a
-    column is the covariance of two choices that agree in that column alone.
+    so on. The variances of these functions add up. For a product, the expectation over the other columns is a product
+    of means. Parts of a model without an exact form are evaluated at random choices of levels: the variance of the
+    function of a column is the covariance of two choices that agree in that column alone.
 
     **Error.** Exact forms: the functions are exact for the levels. The total variance is estimated at 4,096 random
     choices of levels: shares have a relative standard error of about 2 %. Other parts: unbiased variances from 16,384
@@ -109,7 +109,7 @@ def effects(model: Any, X: Any = None, *, random_state: Any = 0) -> Effects:
     **Cost.** For m terms, ``m (q d)^2 / 2`` multiplications with q = 32 levels, for each output. Other parts: 16,384
     outputs, and ``8,192 d^2`` additions for each output.
 
-    **Differs from the source in** the levels, which take the place of the distribution of each column.
+    **Differs from the source in** the levels, which replace the distribution of each column.
 
     References
     ----------
@@ -200,7 +200,7 @@ def _default_levels(model: Any) -> np.ndarray:
     if fitted.inputs.encoder is None and scaling.shift.any():
         metric = fitted.map.metric if scaling.root is None else np.ones(scaling.shift.size)
         wanted = np.clip(norm.ppf(shares)[:, None] * np.sqrt(metric), low, high)
-    # Scaling does not decrease in any column, so that halving the range inverts it.
+    # The scaling is non-decreasing in every column, so bisection inverts it.
     below, above = (np.repeat(end[None], _LEVELS, axis=0) for end in ends)
     for _ in range(_HALVINGS):
         middle = below + (above - below) / 2

@@ -80,7 +80,7 @@ def cells(X: Any, names: list[str]) -> np.ndarray:
 
 
 def _cells_of_arrow(X: Any, names: list[str]) -> np.ndarray:
-    """Return the cells of an Arrow table, without pandas, which the command does not need otherwise."""
+    """Return the cells of an Arrow table without pandas, which the command does not import otherwise."""
     found = {str(name): column for name, column in zip(X.column_names, X.columns, strict=True)}
     numbers = [found[name].to_numpy() for name in names if name in found]
     if len(numbers) == len(names) and all(column.dtype.kind in "biuf" for column in numbers):
@@ -103,7 +103,7 @@ def _pandas(X: Any) -> Any:
 
 
 def _like(X: Any, frame: Any) -> Any:
-    """Return a frame of pandas as one of the kind of `X`."""
+    """Convert a pandas frame to the frame type of `X`."""
     if hasattr(X, "num_rows"):
         import pyarrow as pa
 

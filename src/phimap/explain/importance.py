@@ -10,9 +10,9 @@ from phimap.explain.sampling import sampled_values
 from phimap.explain.subject import subject_of
 from phimap.ops import ops_for
 
-# Largest number of rows that are explained, and the least number that gives a mean.
+# Largest number of explained rows, and least number of rows over which a mean is taken.
 _MOST_ROWS, _LEAST_ROWS = 64, 8
-# Background rows of exact forms, and of sampling.
+# Numbers of background rows for exact forms and for sampling.
 _BACKGROUND, _SAMPLED = 32, 16
 # Terms times background rows times squared number of columns that take about two seconds on one core.
 _WORK = 1e10

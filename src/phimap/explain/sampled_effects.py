@@ -1,14 +1,15 @@
 """Variances of effects of a function that is an exact form plus a function without one, from random choices of levels.
 
-Players choose their levels independently. Let F be the forms, with the effects F_j and F_jk, and R the rest. Of the
-variance of the effect of player j on F + R,
+Players choose their levels independently. Let F be the forms, with the effects F_j and F_jk, and R the rest. The
+variance of the effect of player j on F + R is
 
-``E (F_j + R_j)^2 = E F_j^2 + 2 E F_j R + E R_j^2``,
+``E (F_j + R_j)^2 = E F_j^2 + 2 E F_j R + E R_j^2``.
 
-the first term is exact. The second is a mean over the choices, because F_j has no products in common with other effects
-of R. For the third, two independent choices r and s in which player j has the same level give
+The first term is exact. The second is estimated by a mean over the choices, because F_j is uncorrelated with other
+effects of R. For the third term, two independent choices r and s in which player j has the same level give
 ``E R_r R_s = (E R)^2 + E R_j^2``, and the mean of ``R_r R_s`` over all pairs of choices gives ``(E R)^2``. All three
-are unbiased, and so they are for pairs of players, where ``E R_r R_s = (E R)^2 + E R_j^2 + E R_k^2 + E R_jk^2``.
+estimates are unbiased. The same holds for pairs of players, where
+``E R_r R_s = (E R)^2 + E R_j^2 + E R_k^2 + E R_jk^2``.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class SampledShares:
 def sampled_shares(forms: FormEffects | None, chosen: np.ndarray, rest: np.ndarray, n_levels: int) -> SampledShares:
     """Estimate shares of the variance for random choices (r, p) of levels and values (r, t) of the rest at them.
 
-    A constant that is subtracted from `rest` must not depend on the choices. Standard errors are those of the
+    If a constant was subtracted from `rest`, it must not depend on the choices. Standard errors are those of the
     jackknife, which leaves out groups of choices.
     """
     p, choices = chosen.shape[1], _Choices(rest, np.arange(len(chosen)) * _GROUPS // len(chosen))
@@ -57,7 +58,7 @@ def sampled_shares(forms: FormEffects | None, chosen: np.ndarray, rest: np.ndarr
 
 
 class _Choices:
-    """Estimates from all choices, and from all but each of the groups: arrays (groups + 1,)."""
+    """Estimates from all choices, followed by the estimates that leave out one group: arrays (groups + 1,)."""
 
     def __init__(self, rest: np.ndarray, group: np.ndarray):
         self._rest, self._group = rest, group
@@ -73,7 +74,7 @@ class _Choices:
         return np.where(found > 0.0, found, 1.0)
 
     def same_level(self, cells: np.ndarray, n_cells: int) -> np.ndarray:
-        """The mean of the products of two values of the rest in the same cell, summed over the outputs."""
+        """Mean product of two values of the rest in the same cell, summed over the outputs."""
         places, size = self._group * n_cells + cells, _GROUPS * n_cells
         counts = self._left(np.bincount(places, minlength=size).reshape(_GROUPS, n_cells).astype(np.float64))
         products = -self._squares
@@ -92,11 +93,11 @@ class _Choices:
 
     @staticmethod
     def _left(of_groups: np.ndarray) -> np.ndarray:
-        """Sums over all groups, followed by the sums over all groups but each."""
+        """The sum over all groups, followed by the sums that leave out one group."""
         whole = of_groups.sum(axis=0, keepdims=True)
         return np.concatenate([whole, whole - of_groups])
 
 
 def _jackknife(found: np.ndarray) -> np.ndarray:
-    """Standard errors of an estimate, from the estimates (groups, ...) without each group."""
+    """Standard errors of an estimate, from the estimates (groups, ...) that leave out one group."""
     return np.sqrt((_GROUPS - 1) * found.var(axis=0))

@@ -32,7 +32,7 @@ def sampled_values(
     In the order of a random permutation, the players of a background row are replaced by those of the explained row;
     the change of the output is the value of the player. Each permutation is also used in reverse order. Every
     background row gets the same number of permutations, so that the values sum exactly to the output minus the mean
-    output of the background. The standard error is that of the permutations alone.
+    output of the background. The standard error describes the variance of the permutations, not of the background.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def _pairs_of(game: _Game, ranks: np.ndarray) -> np.ndarray:
     differences = path[..., 2:, :] - path[..., 1:-1, :] - skipped + path[..., :-2, :]
     order = np.argsort(ranks, axis=-1)
     found = np.zeros((*ranks.shape[:2], p, p, game.output.size))
-    # Every pair occurs twice, and either order of it gets half of the mean.
+    # Every pair occurs twice. Each order of the pair gets half of the mean.
     b, e = np.ogrid[: ranks.shape[0], : ranks.shape[1]]
     np.add.at(found, (b[..., None, None], e[..., None, None], order[..., :-1], order[..., 1:]), differences / 4)
     return with_diagonal(found + found.swapaxes(2, 3), _contributions(path, ranks))

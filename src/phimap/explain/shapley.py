@@ -35,8 +35,8 @@ def shapley_values(
     X : array-like, data frame, CSR matrix or torch.Tensor of shape (n, d)
         Rows to explain.
     background : int, array-like or data frame, default=100
-        Rows with which the rows of `X` are compared, such as some hundred random training rows: they give the columns
-        outside of a coalition their values. Or a number of rows that are drawn from `X`, all of them if `X` has fewer.
+        Rows with which the rows of `X` are compared, such as some hundred random training rows: columns outside of a
+        coalition have the values of these rows. A number draws this many rows from `X`, or all rows if `X` has fewer.
     random_state : int, Generator, RandomState or SeedSequence, default=0
         Seed of the background and of sampled permutations.
     verbose : bool, default=False
@@ -59,8 +59,8 @@ def shapley_values(
 
     Notes
     -----
-    A classifier is explained on its scores (`decision_function`). An encoded column of a data frame is one player,
-    however many numbers it becomes.
+    A classifier is explained on its scores (`decision_function`). A column of a data frame is one player, even if it is
+    encoded as several numbers.
 
     With f a sum of products, ``f(x) = sum_i b_i prod_j v_ij(x_j)``, the value of column j against a background row u is
 
@@ -70,11 +70,10 @@ def shapley_values(
     and the integrand is a polynomial of degree d - 1, for which ceil(d / 2) Gauss-Legendre nodes are exact. Such sums
     are Fourier features with any metric, and landmarks of Gaussian, Laplacian, Cauchy, Matern and additive kernels, of
     their sums, multiples and products, with no metric or a diagonal one. Corrections without regions are exact, too,
-    and so are trees of numbers: a leaf is a product of indicators of intervals. Trees of labels give probabilities,
-    which are no sums over leaves, so that these trees are sampled.
-    Corrections in regions have no closed form, because the region of a row depends on all columns: they alone are
-    sampled, and `exact` is False. The rest of the model stays exact, so that the standard errors are those of the
-    corrections.
+    and so are trees of numbers: a leaf is a product of indicators of intervals. The probabilities of trees of labels
+    are not sums over leaves, so these trees are sampled. Corrections in regions have no closed form, because the region
+    of a row depends on all columns. Only these corrections are sampled, `exact` is False, and the standard errors are
+    those of the corrections.
 
     **Error.** Exact forms: rounding of float64; with more than 40 columns, for which fewer nodes are used, 1e-12 times
     the largest mean change of the outputs by a column; with Matern landmarks, 1e-10 times the sum of the absolute
@@ -83,7 +82,7 @@ def shapley_values(
 
     **Cost.** For m terms and B background rows, ``m B d^2`` multiplications and half as many additions a row for
     landmarks; the same for 2 m Fourier features. Sampling takes 4 B d outputs of the model a row. Classes share this
-    work: a further class adds ``m d`` multiplications a row, and nothing that depends on B.
+    work: a further class adds only ``m d`` multiplications a row, independent of B.
 
     **Differs from the source in** the quadrature rule in place of the elementary symmetric polynomials.
 

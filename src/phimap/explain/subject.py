@@ -152,7 +152,7 @@ def _of_encoding(inputs: InputEncoding, outputs: Function, *, by_column: bool) -
 
 
 def _of_any(model: Any, X: Any) -> Subject:
-    """Any other estimator: its decision function, probabilities or predictions."""
+    """The outputs of any other estimator: its decision function, probabilities or predictions."""
     method = next(
         name
         for name in ("decision_function", "predict_proba", "predict")
@@ -178,7 +178,7 @@ def scale_of(scaling: Scaling) -> Function:
 
 
 def _far_rows(fitted: Fitted, rows: np.ndarray, background: np.ndarray) -> np.ndarray:
-    """Mask (n,) of rows of which the model might shrink a mixture with a background row, see `ExtrapolationGuard`.
+    """Mask (n,) of rows whose mixtures with background rows the model may shrink, see `ExtrapolationGuard`.
 
     A stationary kernel that decreases in every column is smallest where each column has the larger deviation of the two
     rows. With a full metric, the deviations of the columns are added in absolute value.

@@ -81,17 +81,18 @@ def compress(model: Any, tolerance: float = 0.01, *, X: Any = None, verbose: boo
     Notes
     -----
     Fourier features are ordered by a pivoted Cholesky factorisation of the Gram matrix of the features, each times the
-    norm of its coefficients: the first m features represent the terms of the outputs best, greedily. Landmarks are in
-    the order of the pivots of their kernel matrix. Bisection finds the least m for which a least-squares fit of the
-    outputs by the first m features stays within three quarters of the tolerance, on rows that the fit has not seen. If
-    there are fewer than two rows for each feature, the fit also uses random points between pairs of rows, with the
-    outputs of the model there. Corrections are dropped in regions in which they change the outputs least. Frequencies,
-    landmarks and whitening are stored in float32, coefficients in float16 if the outputs allow it, else in float32.
+    norm of its coefficients: the order is a greedy choice of the features that represent the terms of the outputs best.
+    Landmarks are in the order of the pivots of their kernel matrix. Bisection finds the least m for which a
+    least-squares fit of the outputs by the first m features stays within three quarters of the tolerance, on rows that
+    the fit has not seen. If there are fewer than two rows for each feature, the fit also uses random points between
+    pairs of rows, with the outputs of the model at these points. Corrections are dropped in regions in which they
+    change the outputs least. Frequencies, landmarks and whitening are stored in float32, coefficients in float16 if the
+    outputs allow it, else in float32.
 
     **Error.** At most `tolerance` on the validation rows, which are a quarter of the rows.
 
     **Cost.** ``n m^2`` flops for n rows and m features, and a least-squares fit for each of about ten steps. Maps other
-    than landmarks and Fourier features keep all features, because a subset of them computes them all.
+    than landmarks and Fourier features keep all features, because a subset costs as much as all features.
 
     **Differs from the source in** the rule that chooses features, which the source solves by sparse regression to
     labels; here the outputs of the model are the targets.
@@ -152,7 +153,7 @@ def _rows(model: KernelModel, fitted: Fitted, X: Any) -> np.ndarray:
 
 
 class _Outputs:
-    """The outputs of a model on rows, with which those of smaller models are compared.
+    """The outputs of a model on rows. The outputs of smaller models are compared with them.
 
     Attributes
     ----------
@@ -187,7 +188,7 @@ class _Outputs:
 def _with_fewer_features(before: _Outputs, tolerance: float) -> Fitted:
     """Return the model with the fewest features for which its linear outputs change by at most `tolerance`."""
     fitted, solution, validates = before.fitted, before.fitted.solved, before.validates
-    # Landmarks are compared without their whitening, which a loaded model lacks.
+    # Landmarks are compared without their whitening, because a loaded model has no whitening.
     record, coef = fitted.map.record.unwhitened(solution.coef)
     # The model gives outputs at any point, so points between the given rows can be added if there are few rows.
     n_between = max(0, min(_MOST_ROWS, _ROWS_A_FEATURE * fitted.map.width - int((~validates).sum())))
@@ -209,7 +210,7 @@ def _with_fewer_features(before: _Outputs, tolerance: float) -> Fitted:
         found[m] = smaller, coefs, shift
         return before.share(part[is_held_out] @ coefs + shift - outputs[is_held_out])
 
-    # Bisection: `low` features are too few, or none, and `high` are enough.
+    # Bisection: `low` features are too few, or zero, and `high` features are enough.
     low, high = 0, len(order)
     if error(high) > tolerance:
         return fitted

@@ -49,8 +49,8 @@ def export(model: Any, path: str | os.PathLike[str], *, format: str = "onnx", X:
         ``"onnx"`` needs the extra ``phimap[onnx]``. ``"numpy"`` writes ``model.safetensors`` and ``predict.py``, which
         needs NumPy only.
     X : array-like or data frame of shape (n_samples, n_features), optional
-        Rows on which the export is compared with the model, at most 256 of them. By default they are rows that the
-        model has kept, or random ones within the ranges of its columns.
+        Rows on which the export is compared with the model, at most 256 of them. By default these are rows that the
+        model has kept, or random rows within the ranges of its columns.
 
     Raises
     ------
@@ -74,8 +74,8 @@ def export(model: Any, path: str | os.PathLike[str], *, format: str = "onnx", X:
     number n of rows is free. The operators are those of opset 18.
 
     **Error.** Maps of random features are computed in float32, landmarks and corrections in float64. The comparison is
-    with the model in float64. For float32 rows, as those of data frames are, ``predict`` may itself round more than
-    this. It warns of far rows, an exported model does not.
+    with the model in float64. For float32 rows, such as encoded data frames, the rounding errors of ``predict`` may be
+    larger. ``predict`` warns of far rows; an exported model does not.
 
     **Cost.** A projection with at most two million entries is written as a matrix. Whitened coefficients replace the
     whitening of landmarks, so that a row costs one kernel value for each landmark.
@@ -177,10 +177,10 @@ def compare(
     Raises
     ------
     ExportError
-        If outputs differ by more than `tolerance` of their range, or classes differ that are not tied.
+        If outputs differ by more than `tolerance` of their range, or if classes differ and are not tied.
     """
     compute, encoder = Compute("cpu", model.n_jobs), fitted.inputs.encoder
-    # In float64, since the rounding of float32 rows would be a part of the difference.
+    # The model predicts in float64, because the rounding of float32 rows would add to the difference.
     numbers = np.asarray(rows if encoder is None else encoder.transform(rows), dtype=np.float64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideWarning)

@@ -1,4 +1,4 @@
-"""The columns of data frames as inputs of a graph, encoded as `TableEncoder` encodes them."""
+"""The columns of data frames as inputs of a graph, with the encoding of `TableEncoder`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entrywise functions that graphs have."""
+"""The entrywise functions that graphs may contain."""
 
 from __future__ import annotations
 

@@ -47,10 +47,10 @@ class Node:
         Name of the operation, see `phimap.exports.numpy_source` and `phimap.exports.onnx_model`.
     inputs : tuple of Node or ndarray
     shape : tuple of int
-        Multiples of `ROWS` stand for as many rows.
+        Multiples of `ROWS` stand for multiples of the number of rows.
     dtype : numpy.dtype
     options : dict
-        Arguments that are no arrays.
+        Arguments that are not arrays.
     """
 
     operation: str
@@ -76,7 +76,7 @@ class Graph:
     def nodes(self) -> list[Node]:
         """Return all nodes on which the outputs depend, each after its inputs."""
         found: dict[int, Node] = {}
-        # Graphs of sketches are deep, so the search keeps its own stack.
+        # Graphs of sketches are deep. The search therefore uses an explicit stack instead of recursion.
         stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(list(self.outputs.values()))]
         while stack:
             node, complete = stack.pop()
@@ -120,5 +120,5 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def array_key(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
-    """Return a key by which equal constants are written once."""
+    """Return a key of a constant. Constants with equal keys are written once."""
     return array.dtype.str, array.shape, sha256(np.ascontiguousarray(array).tobytes()).digest()

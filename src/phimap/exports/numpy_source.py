@@ -1,4 +1,4 @@
-"""NumPy source of a graph: one line for each node, or for a few that are used once."""
+"""NumPy source of a graph: one line for each node, or one line for several nodes that are used once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDTH = 120
 # Precedence of Python's operators, from loose to tight; a call or a subscript binds tightest.
 _LOOSE, _COMPARED, _OR, _AND, _SUM, _PRODUCT, _SIGN, _POWER, _TIGHT = range(9)
 
-# Operators: their precedence and their form.
+# Precedence and format of each operator.
 _OPERATORS = {
     "add": (_SUM, "{} + {}"),
     "subtract": (_SUM, "{} - {}"),
@@ -186,7 +186,7 @@ class GraphSource:
         return _TIGHT, f"{call}({', '.join(self._text(one, _LOOSE) for one in node.inputs)})"
 
     def _define_corrections(self, bodies: list[Graph | None]) -> None:
-        """Define the function of the models of all regions, which differ in their constants alone."""
+        """Define one function for the models of all regions, which differ only in their constants."""
         lines: set[str] = set()
         for region, body in enumerate(bodies):
             if body is not None:
@@ -217,7 +217,7 @@ class GraphSource:
 
 
 def _lengths(shape: tuple[int, ...]) -> str:
-    """The text of a shape in `reshape`."""
+    """The text of a shape as an argument of `reshape`."""
     return ", ".join("-1" if is_rows(length) else str(length) for length in shape)
 
 

@@ -11,15 +11,15 @@ from phimap.exports.graph import ROWS, Graph, Node, Operand, array_key, is_rows
 
 #: Version of the standard operators; ONNX Runtime 1.14 of 2023 is the first that has them.
 OPSET = 18
-# Version of the file format, the one that came with the operators.
+# Version of the file format that was published with the operators.
 _IR_VERSION = 8
-# Start of the names of inner values, so that no name of a column equals one.
+# Prefix of the names of inner values, which distinguishes them from the names of columns.
 _INNER = "phimap/"
 # Version of the operators of machine learning, of which `LabelEncoder` and `TreeEnsembleRegressor` are two.
 _ML_DOMAIN, _ML_OPSET = "ai.onnx.ml", 3
-# Operators that ONNX Runtime has for float32 alone.
+# Operators that ONNX Runtime implements only for float32.
 _SINGLE = {"Acos", "Asin", "Asinh", "Erf"}
-# Operations that are one operator with the same inputs.
+# Operations that correspond to one operator with the same inputs.
 _OPERATORS = {
     "abs": "Abs",
     "add": "Add",
@@ -176,7 +176,7 @@ def _reduced(operator: str) -> Callable[..., str]:
 
 
 def _city_block(writer: OnnxWriter, node: Node, value: str, columns: str) -> str:
-    # Column by column, no array is larger than the result.
+    # One column at a time: no temporary array is then larger than the result.
     rows, total = node.inputs[1], ""
     assert isinstance(rows, np.ndarray)
     for column in range(len(rows)):
@@ -236,7 +236,7 @@ def _regions(writer: OnnxWriter, node: Node, value: str, regions: str) -> str:
 
 
 def _trees(writer: OnnxWriter, node: Node, value: str) -> str:
-    # Each tree numbers its nodes in the order in which a walk from its root meets them.
+    # The nodes of each tree are numbered in the order of a traversal from its root.
     trees, columns = node.options, ("treeids", "nodeids", "featureids", "values", "truenodeids", "falsenodeids")
     nodes: dict[str, list[Any]] = {f"nodes_{name}": [] for name in columns}
     modes: list[str] = []
@@ -305,7 +305,7 @@ def onnx_model(graph: Graph, labels: np.ndarray | None = None) -> Any:
     for name, value in names.items():
         writer.nodes.append(helper.make_node("Identity", [value], [name]))
 
-    # An operator that takes an operand as an attribute or in parts leaves the constant of the operand unused.
+    # The constant of an operand is unused if an operator takes the operand as an attribute or in parts.
     used = {name for node in writer.nodes for name in node.input}
     initializers = [one for one in writer.initializers if one.name in used]
 

@@ -45,8 +45,8 @@ from phimap.records import Record
 _MOST_ENTRIES = 2**21
 # Below this, log(softplus(x)) is x to 1.5e-7, and above it 1 + exp(x) keeps half of the digits of float64.
 _LINEAR = -15.0
-# Largest exponent of the power of 2 that scales the targets. Float64 ends near 2^1023; the margin is for the numbers
-# that the power multiplies.
+# Largest exponent of the power of 2 that scales the targets. Float64 ends near 2^1023; the numbers that are multiplied
+# by the power need a margin.
 _MOST_EXPONENT = 900
 
 
@@ -147,7 +147,7 @@ def corrections(ops: TraceOps, record: Corrections, X: Traced) -> Traced:
     bodies: list[Graph | None] = []
     for part in parts:
         inner = TraceOps.of_width(X.shape[1], DOUBLE, DOUBLE)
-        # A region in which corrections gain nothing has zero coefficients.
+        # A region has zero coefficients if corrections do not lower its error.
         known = record.coefs[part].any()
         bodies.append(inner.graph({"values": _correction(record, part, inner.input)}) if known else None)
     inputs = X.node, _regions(ops, record.partition, X).node
@@ -192,7 +192,7 @@ def probabilities(ops: TraceOps, calibration: Calibration | None, values: Traced
 
 
 def predictions(ops: TraceOps, targets: Targets, values: Traced) -> Traced:
-    """Return the predictions (r, t) of a regressor for its outputs, as its targets decode them."""
+    """Return the predictions (r, t) of a regressor, decoded from its outputs."""
     if isinstance(targets, LogMeans):
         return np.exp(values + 0.0)
     if not isinstance(targets, Quantiles) or targets.levels.size == 1:
@@ -255,7 +255,7 @@ def program(fitted: Fitted, loss: str) -> Graph:
     Raises
     ------
     ExportError
-        If the model has a part that graphs cannot state.
+        If the model has a part that a graph cannot represent.
     """
     encoder, has_parts = fitted.inputs.encoder, any(getattr(fitted, name) is not None for name in PARTS)
     dtype = DOUBLE if has_parts or _has_landmarks(fitted.map.record) else FLOAT

@@ -1,4 +1,4 @@
-"""The source of ``predict.py``: what is written around the operations of a model."""
+"""The source of ``predict.py``: the fixed code around the operations of a model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from phimap.tables.cells import number_steps
 from phimap.tables.dates import DateEncoding
 from phimap.tables.levels import LevelEncoding
 
-# Most lines of the file, so that a person can read it.
+# Largest number of lines of the file. A person can still read such a file.
 _MOST_LINES = 300
 # Width of the lines that list the texts of missing cells.
 _WIDTH = 110
@@ -293,7 +293,7 @@ def _facts(fitted: Fitted, source: GraphSource) -> dict[str, Any]:
 
 
 def plain_labels(labels: np.ndarray) -> np.ndarray:
-    """Return labels as integers, floats or texts, which both forms of a file can hold."""
+    """Return labels as integers, floats or texts, which both export formats can store."""
     if labels.dtype.kind in "iu":
         return labels.astype(np.int64)
     if labels.dtype.kind == "b":

@@ -1,4 +1,4 @@
-"""Arrays that record what is computed with them, and behave like NumPy arrays of floats."""
+"""Arrays that record the operations on them, and behave like NumPy arrays of floats."""
 
 from __future__ import annotations
 

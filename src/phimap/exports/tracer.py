@@ -46,7 +46,7 @@ def input_node(width: int, dtype: np.dtype) -> Node:
 
 
 class TraceOps(NumpyOps):
-    """Core operations that record what they do with traced arrays; constants are NumPy arrays.
+    """Core operations that record nodes for traced arrays; constants are NumPy arrays.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def entries(table: np.ndarray, number: Traced) -> Traced:
 
 @piecewise_linear.override("trace")
 def _(ops: Any, X: Array, knots: Array, inverses: Array, levels: Array) -> Array:
-    # All pieces at once: a loop would write a line of the exported program for each.
+    # All pieces are processed at once. A loop would write a line of the exported program for each piece.
     shares = ((X[:, :, None] - knots) * inverses).clip(0.0, 1.0)
     return (shares * np.diff(levels, axis=1)).sum(axis=2) + levels[:, 0]
 
@@ -264,7 +264,7 @@ def traced_kernel(kernel: Any, X: Traced, Y: np.ndarray) -> Traced:
     Raises
     ------
     ExportError
-        If the kernel computes anything else.
+        If the kernel uses other operations.
     """
     try:
         return kernel._evaluate(X, Y)
@@ -274,7 +274,8 @@ def traced_kernel(kernel: Any, X: Traced, Y: np.ndarray) -> Traced:
 
 @squared_distances.register
 def _(X: Traced, Y: np.ndarray, scale: Any = 1.0) -> Any:
-    # In float64, |x|^2 + |y|^2 - 2 <x, y> of float32 rows cancels no digit that float32 results show.
+    # The formula |x|^2 + |y|^2 - 2 <x, y> loses digits by cancellation. In float64, the remaining digits suffice for
+    # float32 results.
     centre = Y.mean(axis=0)
     left, right = (X - centre) * scale, (Y.astype(np.float64) - centre) * scale
     wide = left.cast(np.dtype(np.float64))

@@ -20,7 +20,7 @@ from phimap.io.source import TableSource
 #: Name of the target: the class of an image is the name of its subfolder.
 LABEL = "class"
 
-# Formats that are decoded, whatever the suffix of the file is. Files of these formats cannot contain programs.
+# Only these formats are decoded; the suffix of a file plays no role. Files of these formats cannot contain programs.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 _GREY = ("1", "L", "LA", "La", "I;16", "I;16B", "I;16L", "I;16N")
 _TOO_DEEP = ("I", "F")

@@ -151,7 +151,7 @@ def _are_permutations(places: np.ndarray) -> bool:
 
 @cache
 def _declarations(cls: type) -> tuple[tuple[str, Any, Any], ...]:
-    """Name, annotated type and declaration of each field of a dataclass, numbers first."""
+    """Name, annotated type and declaration of each field of a dataclass; fields declared as numbers come first."""
     hints = get_type_hints(cls)
     declared = [(f.name, hints[f.name], f.metadata.get(DECLARED)) for f in fields(cls)]
     return tuple(sorted(declared, key=lambda one: not isinstance(one[2], Number)))

@@ -143,7 +143,7 @@ def _expanded_slopes(activation: Activation, x: np.ndarray) -> _Expansion:
 
 
 def _remainders(values: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-    """Energies (n, 2) that the `coefficients` leave out of the even and odd parts of functions, given at the nodes."""
+    """Energies (n, 2) of the even and odd parts of functions, given at the nodes, beyond the `coefficients`."""
     table, mirrored = _rule()[1], values[:, ::-1]
     remainders = np.empty((len(values), 2))
     for parity, part in enumerate((0.5 * (values + mirrored), 0.5 * (values - mirrored))):

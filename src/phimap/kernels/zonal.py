@@ -23,7 +23,7 @@ from phimap.kernels.rotation_invariant import RotationInvariantKernel
 from phimap.kernels.wide_layers import FoldedLayer
 
 # Highest degree of an expansion: 256 for up to 64 columns, 16 for more. With many columns, polynomials of higher degree
-# are large only at projections that hardly ever occur.
+# are large only near cosines of 1 and -1, which are rare.
 _DEGREE, _WIDEST, _DEGREE_BEYOND = 256, 64, 16
 # Number of terms of a power series. At cosines below 0.95, later terms are negligible.
 _TERMS = 512

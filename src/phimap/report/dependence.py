@@ -49,7 +49,7 @@ class Dependence:
 
     @property
     def grids(self) -> tuple[np.ndarray, ...]:
-        """Values of each column."""
+        """Arrays of the values of each column."""
         return tuple(axis.values for axis in self.axes)
 
 

@@ -18,7 +18,7 @@ from phimap.sketches.product_samples import FORMS, ProductSamples
 from phimap.sketches.srht import SRHT
 from phimap.sketches.tree import Evaluation, ProductTree, TreeBuilder
 
-# For each value of `leaf`, the sketch of a single vector at the leaves of a tree and for degree 1.
+# The sketch of a single vector by the value of `leaf`. It is used at the leaves of a tree, and for degree 1.
 _SINGLE: dict[str, Callable[[int], Sketch]] = {
     "none": SRHT,
     "srht": SRHT,

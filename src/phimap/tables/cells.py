@@ -52,8 +52,8 @@ def columns_of(X: Any) -> Iterator[tuple[str, pa.Array]]:
                 raise ValueError(
                     f"`X` must not be complex, got {column.dtype} in column {str(name)!r}. Split its parts."
                 )
-            # Arrow looks for the methods of an array in a column of pandas, which takes a while, so the column is
-            # converted first.
+            # Arrow looks for the methods of an array in a column of pandas, which is slow, so the column is converted
+            # first.
             yield str(name), _of_objects(column.to_numpy() if isinstance(column.dtype, np.dtype) else column)
     elif hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__"):
         table = X if isinstance(X, pa.Table | pa.RecordBatch) else pa.table(X)
@@ -82,7 +82,7 @@ def _of_objects(values: Any) -> pa.Array:
         # Floats are not copied, and their missing cells stay NaN.
         array = pa.array(values, from_pandas=values.dtype not in (np.float32, np.float64))
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        # A comparison of pandas' missing value with itself gives neither true nor false, so texts are compared.
+        # Missing values of pandas cannot be compared with each other, so texts are compared.
         present = (cell is not None and str(cell) not in ("<NA>", "NaT", "nan") for cell in values)
         texts = [str(cell) if there else None for cell, there in zip(values, present, strict=True)]
         array = pa.array(texts, pa.string())
@@ -278,9 +278,9 @@ def numbers_in(texts: pa.Array, decimal: str) -> np.ndarray:
 
 
 class NumberSteps(NamedTuple):
-    """How a text becomes a number: replacements of regular expressions, the form of a number, and more replacements.
+    """The steps from a text to a number: replacements by regular expressions, a check, and more replacements.
 
-    A text that has not the form after the first replacements is no number.
+    A text is a number if it has this form after the first replacements.
     """
 
     before: list[tuple[str, str]]
@@ -304,7 +304,7 @@ def number_steps(decimal: str) -> NumberSteps:
 def readings_of(texts: Sequence[str], decimal: str = ".") -> list[str]:
     """Return the ways in which distinct texts may be read as numbers, as arguments of `numbers_in`.
 
-    The decimal mark `decimal` comes first, because the first of the ways that read as many texts is taken.
+    The decimal mark `decimal` comes first, because callers break ties by the order.
     """
     affixes = affixes_of(texts)
     return [mark + affixes for mark in (decimal, _SEPARATORS[decimal])]
@@ -418,7 +418,7 @@ def _codes(indices: pa.Array, missing: int) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def _places_of(levels: tuple[str, ...]) -> dict[str, int]:
-    """The place of each level. A model asks for the same levels at each prediction."""
+    """The index of each level. It is cached, because every prediction uses the same levels."""
     return {level: place for place, level in enumerate(levels)}
 
 

@@ -34,7 +34,7 @@ def check_frame(X: Any) -> None:
 
 def n_rows_of(X: Any) -> int:
     """Number of rows of a frame or an array."""
-    # If a pandas frame lacks an attribute, pandas looks for it among the columns, which takes a while.
+    # If a pandas frame lacks an attribute, pandas looks for it among the columns, which is slow.
     return X.num_rows if not hasattr(X, "iloc") and hasattr(X, "num_rows") else len(X)
 
 

@@ -72,7 +72,7 @@ def _readings(tally: ColumnTally) -> list[NumberTally]:
 def _best(readings: dict[str, NumberTally]) -> tuple[str, NumberTally]:
     """Return the name and the tally of the reading that parses the most cells.
 
-    The first one if several parse as many.
+    If several readings parse equally many cells, the result is the first of them.
     """
     name = max(readings, key=lambda one: readings[one].n)
     return name, readings[name]
@@ -105,7 +105,7 @@ def _kind_of_numbers(tally: ColumnTally) -> str:
 
 
 def _numbers_rows(tally: NumberTally) -> bool:
-    """Return whether the numbers are distinct integers in any order, which start at about 0 or 1 and have few gaps."""
+    """Return whether the numbers are distinct integers from about 0 or 1, in any order and with few gaps."""
     n = tally.n
     few = tally.is_whole and n >= _LEAST_NUMBERED and 0 <= tally.low <= 1 + n // 50 and tally.high <= 2 * n + 1
     # If numbers were repeated, the random sample would contain repetitions as well.

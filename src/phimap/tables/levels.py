@@ -69,7 +69,7 @@ class LevelEncoding(Encoding):
     def unknown(self, cells: Cells) -> tuple[int, str]:
         """Return the number of cells whose category has no number of its own, and the first such category.
 
-        The number is 0 for hashed levels, since categories that share a number are the rule there.
+        For hashed levels the number is 0, because hashed categories usually share a number.
         """
         if len(self.table) > len(self.levels) + 2:
             return 0, ""
@@ -78,7 +78,7 @@ class LevelEncoding(Encoding):
 
     @property
     def has_rare(self) -> bool:
-        """Whether rare categories of the training rows share a number with unknown ones."""
+        """Whether rare categories of the training rows share a number with unknown categories."""
         return f"={OTHER}" in self.labels
 
     def names(self) -> list[str]:

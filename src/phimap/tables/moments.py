@@ -1,4 +1,4 @@
-"""Texts that are moments in time, read as a column of dates is, but without guesses: they say which rows are last."""
+"""Conversion of texts to moments in time, which determine the latest rows. Ambiguous dates raise an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from phimap.tables.tallies import TIME_FORMS
 
 # ISO 8601, from months to fractions of seconds, and an offset from UTC.
 _ISO = re.compile(r"(\d{4}-\d\d(?:-\d\d(?:[T ]\d\d(?::\d\d(?::\d\d(?:\.\d+)?)?)?)?)?)(?:(Z)|([+-])(\d\d):?(\d\d))?")
-# Seconds since the epoch of the year 1000. The reader of dates takes a year of two digits for one of the first century.
+# Seconds since the epoch of the year 1000. The reader of dates reads a year of two digits as a year of the first
+# century.
 _YEAR_1000 = -30610224000.0
 #: The forms of `TIME_FORMS` as examples, for messages.
 FORMS_IN_WORDS = (
@@ -49,7 +50,7 @@ def moments_of(texts: np.ndarray, what: str, row_name: Callable[[int], str]) -> 
     try:
         found[present] = distinct[present].astype(np.float64)
     except ValueError:
-        # Messages name the first row at fault.
+        # Error messages name the first row with a fault.
         order = np.argsort(first[present])
         seconds = np.empty(order.size)
         seconds[order] = _seconds(distinct[present][order], what, lambda k: row_name(int(first[present][order[k]])))

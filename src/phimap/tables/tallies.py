@@ -67,7 +67,7 @@ def training_folds(first_row: int, n_rows: int) -> np.ndarray:
 
 
 def likely_form(cells: Cells) -> str:
-    """The format of times that parses the most cells; empty for cells that are no text."""
+    """The format of times that parses the most cells; empty unless the cells are text."""
     if not cells.is_text:
         return ""
     return max(TIME_FORMS, key=lambda form: np.count_nonzero(~np.isnan(cells.seconds(form))))
@@ -271,7 +271,7 @@ class ColumnTally:
         self._offsets: dict[str, set[str]] = {}
 
     def zone(self, form: str) -> str | None:
-        """The time zone of the times in this `form`; empty if they have none, None if they have several offsets."""
+        """The time zone of times in this `form`; empty for times without a zone, None for several offsets."""
         offsets = self._offsets.get(form, set())
         return self._zone if self.form == "time" else next(iter(offsets)) if len(offsets) == 1 else None
 
@@ -299,7 +299,7 @@ class ColumnTally:
                 self.numbers, self.seconds = self._likely(self.numbers), self._likely(self.seconds)
 
     def _start(self, cells: Cells) -> None:
-        """Choose the decimal marks, units and time formats to try, by the cells of the first batch with a value."""
+        """Choose the decimal marks, units and time formats to try, from the first batch that has values."""
         form = self.form = cells.form
         text = form in ("text", "levels")
         if self.wanted == "number" or (self.wanted is None and form in ("number", "boolean", "text")):

@@ -69,7 +69,7 @@ class ColumnTargets:
         return np.eye(len(self.labels))[places[codes.ravel()]]
 
     def _refuse(self) -> None:
-        # Sums over only some of the rows would be of no use.
+        # Sums over only some of the rows would be useless.
         self._usable = False
 
     @property

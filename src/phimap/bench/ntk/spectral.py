@@ -28,7 +28,7 @@ from phimap.bench.options import BenchOptions
 WIDTHS = (100, 250, 500, 1000)
 ALPHA = 1e-4
 ROWS = 1000
-#: Published result, in words because Figure 1 is a plot without numbers, and its size.
+#: The published result, and the data on which it was measured. Figure 1 is a plot without numbers.
 PUBLISHED = "Gibbs below Gaussian on every set (a plot)"
 PUBLISHED_SIZE = "three UCI sets, not named in the text"
 _UCI = ("magic04", "letter")

@@ -42,11 +42,12 @@ class Summary:
     sizes : DataFrame
         Number of rows and columns of each table.
     peers : list of str
-        The methods of `PEERS` among them.
+        The methods of `PEERS` that count on any table.
     errors, losses, seconds, memory : DataFrame
         Mean error, mean log loss and mean processor seconds over the splits, and largest increase of memory in bytes.
         Each frame has a row for each table, and a column for each method that counts on any table, in the order of
-        `METHODS`. Values are NaN for tables on which the method does not count; losses also without probabilities.
+        `METHODS`. Values are NaN for tables on which the method does not count. Losses are also NaN for methods without
+        probabilities.
     """
 
     def __init__(self, found: pd.DataFrame | Sequence[Fit]):

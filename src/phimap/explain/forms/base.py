@@ -124,7 +124,7 @@ def half_rule(degree: int) -> Rule:
 def coalition_rule(n_others: int, *, with_ends: bool = False) -> Rule:
     r"""Return a rule in the form of `half_rule` for the Shapley integral over n other players.
 
-    For large n it has fewer nodes than the exact rule. The integrand is ``sum_k c_k B_k(t)`` with the Bernstein
+    For large n the rule has fewer nodes than the exact rule. The integrand is ``sum_k c_k B_k(t)`` with the Bernstein
     polynomials B_k of degree n, where c_k is the mean change of the output when the player joins a coalition of k other
     players. In the exact Shapley value every c_k has the weight ``1 / (n + 1)``. With a rule, the weight of c_k is half
     of the rule's result for the integral of B_k. Shapley values thus have a relative error of at most
@@ -167,7 +167,7 @@ def _half(nodes: np.ndarray, weights: np.ndarray) -> Rule:
 
 
 def term_blocks(n_terms: int, bytes_of_term: int) -> list[slice]:
-    """Divide the terms into blocks whose tables, of so many bytes a term, fit into a share of the byte budget."""
+    """Divide the terms into blocks whose tables fit into a share of the byte budget."""
     fitting = int(_SHARE * memory_budget()) // max(1, bytes_of_term)
     size = max(LANES, min(_MOST_TERMS, fitting) // LANES * LANES)
     return [slice(start, min(start + size, n_terms)) for start in range(0, n_terms, size)]
@@ -196,7 +196,7 @@ def contract(sums: np.ndarray, coefs: np.ndarray) -> np.ndarray:
 
 
 def over_rows(work: Callable[[slice], None], n_rows: int, n_jobs: int | None) -> None:
-    """Call `work` on every tile of rows; a tile depends on the row index alone."""
+    """Call `work` on every tile of rows; the division into tiles does not depend on the number of threads."""
     run_tasks(work, [slice(start, min(start + _TILE, n_rows)) for start in range(0, n_rows, _TILE)], n_jobs)
 
 

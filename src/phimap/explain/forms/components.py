@@ -13,9 +13,9 @@ from scipy.special import gammaln
 
 from phimap.kernels import Additive, Gaussian, Kernel, Matern, StationaryKernel, StationaryProduct
 
-# Probability that a scale of a Matern kernel is below the smallest scale of the finite mixture, which gets this
-# probability, and bound on the probability of a scale above the largest one, which is left out. Both bound the error of
-# the kernel, whose largest value is 1.
+# Probability that a scale of a Matern kernel is below the smallest scale of the finite mixture, and bound on the
+# probability of a scale above the largest one. The smallest scale gets the first probability; the second is left out.
+# Both bound the error of the kernel, whose largest value is 1.
 _TAIL = 1e-11
 # Largest distance of the logarithms of two scales. The integrand is analytic in a strip of half-width pi / 2 about the
 # real line, so that the error of the trapezoidal rule is about exp(-pi^2 / step) = 1e-12.
@@ -23,8 +23,8 @@ _STEP = 0.36
 # For large nu, log g is nearly normal with variance 1 / nu, and the error is about 2 exp(-2 pi^2 / (nu step^2)): below
 # 1e-12 for a step of 0.83 / sqrt(nu).
 _DEVIATIONS = 0.83
-# Largest number of summands of a product. Most products of two Matern kernels, of 26 to 160 scales each, have more, and
-# exact values would take longer than accurate sampled ones.
+# Largest number of summands of a product. Matern kernels have 26 to 160 scales each, so most products of two exceed it.
+# Exact values would then take longer than accurate sampled values.
 _MOST_SUMMANDS = 1000
 
 
@@ -36,7 +36,7 @@ class Component:
     ----------
     weight : float
     kernels : tuple of StationaryKernel
-        The factor of a column in the product is that of these kernels, see `of_column`.
+        Kernels of the product; `of_column` computes the factor of one column.
     subsets : tuple of (tuple of StationaryKernel, int)
         For each mean: the kernels whose product is the factor of a column, and the number of columns in a subset.
     """
@@ -114,6 +114,6 @@ def matern_mixture(nu: float) -> tuple[np.ndarray, np.ndarray]:
     step = (_STEP**-2 + nu / _DEVIATIONS**2) ** -0.5
     points = np.arange(low, high + step, step)
     weights = np.exp(nu * log(nu) - gammaln(nu) + nu * points - nu * np.exp(points)) * step
-    # The smaller scales, whose kernels vanish unless rows are equal, count as the smallest one.
+    # Scales below the smallest scale are counted as the smallest scale: their kernels vanish unless rows are equal.
     weights[0] += max(0.0, 1.0 - weights.sum())
     return weights / weights.sum(), np.exp(-points)

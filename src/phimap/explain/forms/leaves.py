@@ -45,13 +45,13 @@ def _boxes(trees: BoostedTrees, width: int) -> tuple[np.ndarray, np.ndarray, np.
     target = np.zeros(n_splits, np.intp)
     for tree, root in enumerate(trees.roots):
         (target if root >= 0 else targets)[root if root >= 0 else -1 - root] = tree % trees.n_outputs
-    # A split comes after the split that leads to it, so that its own intervals are known.
+    # Parents come before their children, so the intervals of a split are computed before they are needed.
     for split in range(n_splits):
         for side, child in enumerate(trees.children[split]):
             place = child if child >= 0 else -1 - child
             found, of_target = (ends, target) if child >= 0 else (of_leaves, targets)
             found[:, place], of_target[place] = ends[:, split], target[split]
-            # Below is the interval up to the threshold, above the interval from it on.
+            # The left child has the interval below the threshold, the right child the interval above.
             column, end = trees.columns[split], 1 - side
             narrower = np.maximum if side else np.minimum
             found[end, place, column] = narrower(found[end, place, column], trees.thresholds[split])

@@ -98,7 +98,7 @@ class PhaseForm(Form):
         return halves
 
     def _half_angles(self, rows: np.ndarray, players: Players, part: slice) -> HalfAngles:
-        """Return cosines and sines of half angles as the loops take them."""
+        """Return cosines and sines of half angles, in the layout of the compiled loops."""
         halves = grouped(self._halves(rows, players, part))
         totals = halves.sum(axis=2)
         return np.cos(halves), np.sin(halves), np.cos(totals), np.sin(totals)

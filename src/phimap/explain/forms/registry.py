@@ -41,7 +41,7 @@ class Split:
     Attributes
     ----------
     forms : tuple of Form
-        Functions from rows (n, w), too.
+        Forms, which are functions of rows (n, w).
     rest : tuple of callable
         Functions from rows (n, w) to outputs (n, t).
     """
@@ -54,9 +54,9 @@ class Split:
 
 
 def split_fitted(fitted: Fitted, n_jobs: int | None) -> Split:
-    """Split the outputs of a model, before it shrinks those of far rows and adds the constant, into its parts.
+    """Split the outputs of a model into its parts. The constant, and the shrinkage at far rows, are left out.
 
-    All are functions of rows of numbers as the model receives them, before any scaling.
+    Every part is a function of unscaled rows of numbers.
     """
     scaling, units, trees = fitted.map.scaling, fitted.targets.units, fitted.trees
     exponent, share = 0 if units is None else units.exponent, 1.0 if trees is None else 1.0 - trees.share
@@ -70,13 +70,13 @@ def split_fitted(fitted: Fitted, n_jobs: int | None) -> Split:
 
 
 def scaled_forms(forms: tuple[Form, ...], scaling: Scaling) -> tuple[Form, ...]:
-    """Return forms of rows of numbers, given forms of scaled rows before the root of the metric."""
+    """Return forms of unscaled rows, given forms of scaled rows that the root of the metric has not multiplied."""
     by_column = replace(scaling, root=None)
     return tuple(ScaledForm(form, lambda rows: scaled(by_column, rows)) for form in forms)
 
 
 def constant_of(fitted: Fitted) -> np.ndarray:
-    """Return what the model adds to the sum of its parts (t,)."""
+    """Return the constant (t,) that the model adds to the sum of its parts."""
     constant, units, trees = np.asarray(fitted.solved.intercept, dtype=np.float64), fitted.targets.units, fitted.trees
     if trees is None:
         return constant
@@ -143,7 +143,8 @@ def _of_fourier(record: FourierRecord, coefs: np.ndarray, root: np.ndarray | Non
     frequencies = record.projection.to_dense()
     scale = record.scale
     if record.normalize_output:
-        # Squares of a cosine and a sine add up to 1, so without phases the norm of the features is that of `scale`.
+        # The squares of a cosine and a sine add up to 1. Without phases, the features therefore have the norm of
+        # `scale`.
         scale = scale / np.linalg.norm(scale)
     if root is not None:
         frequencies = frequencies @ root.T

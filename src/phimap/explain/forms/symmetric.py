@@ -1,9 +1,9 @@
 """Landmarks of additive kernels, and of their products with each other and with product kernels.
 
-For the subsets S of q columns, the sum of ``prod_{j in S} k_j`` is the coefficient of ``s^q`` in
-``prod_j (1 + s k_j)``. Its product with such a sum for subsets of r columns and kernels l, and with a product over all
-columns of kernels g, is the coefficient of ``s^q u^r`` in ``prod_j g_j (1 + s k_j) (1 + u l_j)``. A player is the
-polynomial of its own columns, and only powers up to q and r are kept. All terms are positive, so that nothing cancels.
+For all subsets S of q columns, the sum of ``prod_{j in S} k_j`` is the coefficient of ``s^q`` in
+``prod_j (1 + s k_j)``. The product of this sum, a sum for subsets of r columns and kernels l, and a product over all
+columns of kernels g is the coefficient of ``s^q u^r`` in ``prod_j g_j (1 + s k_j) (1 + u l_j)``. A player is the
+polynomial of its own columns, and only powers up to q and r are kept. All terms are positive, so no digits cancel.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Monomials:
         return len(self._pairs)
 
     def times(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """The product of two polynomials, with as many monomials as `one` has."""
+        """The product of two polynomials, cut off after the monomials of `one`."""
         result = np.zeros(np.broadcast_shapes(one.shape, other.shape))
         for a, b in self._pairs:
             if a + b < len(one):
@@ -162,7 +162,7 @@ class SymmetricForm(Form):
         return result
 
     def _pairs_of_row(self, own: np.ndarray, table: np.ndarray) -> np.ndarray:
-        """Sum the interaction indices (p, p, M) over the background, for one row; as `_of_row`."""
+        """Sum the interaction indices (p, p, M) over the background, for one row. Arguments are those of `_of_row`."""
         monomials, p = self._monomials, table.shape[2]
         middle, half = 0.5 * (own + table), 0.5 * (own - table)
         result = np.zeros((p, p, table.shape[3]))
@@ -223,7 +223,7 @@ class SymmetricForm(Form):
 
 
 def _without_two(monomials: Monomials, polynomials: list[np.ndarray]) -> Iterator[tuple[int, int, np.ndarray]]:
-    """Yield each pair of players with the product of all others; no pair if products of two differences vanish."""
+    """Yield each pair of players with the product of all others; nothing if products of two differences vanish."""
     for j in range(len(polynomials) if monomials.doubles else 0):
         places = [k for k in range(len(polynomials)) if k != j]
         for k, others in zip(places, monomials.without_one([polynomials[k] for k in places]), strict=True):

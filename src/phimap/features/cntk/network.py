@@ -113,7 +113,7 @@ class CNTKRecord(ImageRecord):
             ops.scale_rows_in_place(pooled, norms)
 
     def _regions(self, ops: Ops, n_images: int) -> Iterator[Region]:
-        """Return regions that, with the pixels on which their features depend, fit into the byte budget."""
+        """Return regions of pixels. A region and the pixels on which its features depend fit the byte budget."""
         height, width, _ = self.image_shape
         most = _region_bytes() // (n_images * self._stored_width * ops.dtype.itemsize)
         if height * width <= most:

@@ -253,7 +253,7 @@ class SeriesRecord(MapRecord):
             first += term.n_components
 
     def _split(self, ops: Ops, X: Array) -> tuple[Array, Array]:
-        """Orthogonal parts u (r, d), and powers of the positions a times the row weights and functions of the norms."""
+        """Return parts u (r, d) orthogonal to the direction, and weighted powers of the positions a along it."""
         if self.shift is not None:
             X = ops.dense(X) - self.shift
         if self.scale is not None:

@@ -23,7 +23,7 @@ from phimap.records import of_floats, of_number, with_lengths
 
 @dataclass(frozen=True)
 class RectifiedRecord(PointwiseRecord):
-    """The map ``scale * step(Wx) (Wx)^order``.
+    """The map ``scale * step(Wx) (Wx)^order``, a power of the rectifier.
 
     Attributes
     ----------

@@ -108,7 +108,7 @@ class PosteriorKernel:
         return row, gain
 
     def condition(self, rows: np.ndarray) -> None:
-        """Select given rows, without computing their gains."""
+        """Add given rows to the selected rows, without computing their gains."""
         with single_threaded_blas():
             for row in rows:
                 self._keep(self._direction(row)[0])
@@ -131,7 +131,7 @@ class PosteriorKernel:
         return left / np.sqrt(shifted), shifted
 
     def _update(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """Return the rank-one update of R that follows from the selection of row s.
+        """Return the rank-one update of R for the selection of row s.
 
         It consists of the vectors u (m,), ``c = Z u`` and ``R c`` (n,), and the squared norm of column s of R. Rounding
         errors of earlier updates do not affect this norm.

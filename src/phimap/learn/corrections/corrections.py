@@ -90,7 +90,7 @@ class Corrections(ValidatedPart, Record):
 
         def correct(region: tuple[np.ndarray, slice]) -> None:
             chosen, part = region
-            # A region in which corrections gain nothing has zero coefficients.
+            # A region has zero coefficients if corrections do not lower its error.
             if self.coefs[part].any():
                 values = kernel_matrix(ops, self.kernel, X[chosen], self.rows[part])
                 result[chosen] = values @ self.coefs[part].astype(X.dtype, copy=False)
@@ -117,7 +117,7 @@ def nearest(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
     result = np.empty(len(X))
     for start in range(0, len(X), step):
         block = slice(start, start + step)
-        # scikit-learn's search runs under OpenMP, which never returns in a process forked after its first use.
+        # scikit-learn's search uses OpenMP. In a process that was forked after its first use, OpenMP hangs.
         result[block] = sums_of_differences(ops_for(X), X[block], rows, 2).min(axis=1)
     return np.sqrt(result)
 

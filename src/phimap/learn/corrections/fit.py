@@ -22,7 +22,7 @@ from phimap.ops.primitives.kernel_matrix import without_tiny_values
 _MOST_ROWS = 1500
 # Number of matrices in memory at once whose order is the number of rows of a region.
 _ARRAYS = 3
-# Number of validation rows that choose width and alpha, if there are so many.
+# Largest number of validation rows that choose width and alpha.
 _VALIDATION_ROWS = 500
 # Share by which corrections must lower the squared validation error to be kept.
 _GAIN = 0.02
@@ -58,7 +58,7 @@ def learn_corrections(
         The kernel of the model. Its width is chosen anew.
     residuals : Residuals
     roots : sequence of ndarray of shape (d,) or (d, d), or None
-        Matrices by which the rows may be multiplied. The one with the least error is chosen.
+        Matrices by which the rows may be multiplied; the matrix with the least error is chosen.
     n_jobs : int or None
         Threads; the result does not depend on them.
 
@@ -73,12 +73,13 @@ def learn_corrections(
     no features and no intercept, so a correction vanishes far from the rows. Rows of weight w enter as ``S K S`` and
     ``S E`` with ``S = w^{1/2}``.
 
-    Width and alpha are the same for all regions, and are chosen in some of them. There the corrections are learned from
-    the residuals of the training fit at the training rows, and their error is taken at the validation rows. Residuals
-    of the fit to all rows would not serve: near a validation row they contain its own error with the opposite sign.
+    Width and alpha are the same for all regions, and are chosen in some regions. In these regions the corrections are
+    learned from the residuals of the training fit at the training rows, and their error is measured at the validation
+    rows. Residuals of the fit to all rows would be misleading: near a validation row they contain the row's own error
+    with the opposite sign.
 
-    **Cost.** ``n_r^3 / 3`` multiply-adds for each region of n_r rows. The choice of width and alpha takes some three
-    to twelve factorisations for each root in each region that takes part in it, in float32 for float32 rows.
+    **Cost.** ``n_r^3 / 3`` multiply-adds for each region of n_r rows. The choice of width and alpha takes three to
+    twelve factorisations for each root in each of these regions, in float32 for float32 rows.
     """
     choices = []
     for root in roots:
@@ -91,7 +92,7 @@ def learn_corrections(
     try:
         fits = run_tasks(lambda part: _region_fit(kernel, chosen, regions.residuals, part), regions.parts, n_jobs)
     except linalg.LinAlgError:
-        # Rounding errors exceed alpha in a region that took no part in the choice.
+        # Rounding errors may exceed alpha in a region that was not used in the choice of alpha.
         return None
     errors = np.empty_like(residuals.errors)
     for part, fit in zip(regions.parts, fits, strict=True):
@@ -223,7 +224,7 @@ class _Probe:
     def loss_and_slope(self, alpha: float) -> tuple[float, float]:
         """Weighted sum of the squared errors, and its derivative with respect to log alpha.
 
-        The sum is infinite if rounding errors exceed alpha, which happens with very unequal weights alone.
+        The sum is infinite if rounding errors exceed alpha, which happens only with very unequal weights.
         """
         try:
             coefs, slopes = self._solve(alpha)
@@ -252,7 +253,7 @@ class _RegionFit(NamedTuple):
     coefs : ndarray of shape (r, t)
         Coefficients of the residuals of the fit to all rows.
     validation_errors : ndarray of shape (v, t)
-        Errors at the validation rows, as those of `_Probe`.
+        Errors at the validation rows, defined as in `_Probe`.
     """
 
     coefs: np.ndarray
@@ -266,8 +267,8 @@ def _region_fit(kernel: Kernel, chosen: _Choice, residuals: Residuals, part: np.
     -----
     Let L be the Cholesky factor of ``S K S + alpha I`` with the training rows first, e the residuals of the training
     fit, and ``u = L^{-1} S e``. The corrections that are learned at the training rows alone then have the errors
-    :math:`S_V^{-1} L_{VV} u_V` at the validation rows. So one factorisation serves for these errors and for the
-    coefficients of all rows.
+    :math:`S_V^{-1} L_{VV} u_V` at the validation rows. So one factorisation gives these errors and the coefficients of
+    all rows.
     """
     # A region may be empty, since planes do not separate equal rows.
     if not part.size:
@@ -286,7 +287,7 @@ def _region_fit(kernel: Kernel, chosen: _Choice, residuals: Residuals, part: np.
 
 def _factor(matrix: np.ndarray, alpha: float, roots: np.ndarray) -> np.ndarray:
     """Lower Cholesky factor of ``S K S + alpha I``; the entries above its diagonal are arbitrary."""
-    # A symmetric matrix is its transpose, so no copy is needed to have its columns in order.
+    # LAPACK reads the matrix as its transpose. The matrix is symmetric, so a copy is not needed.
     shifted = matrix.copy().T if (roots == 1).all() else (matrix * (roots * roots.T)).T
     shifted[np.diag_indices_from(shifted)] += shifted.dtype.type(alpha)
     return linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)[0]

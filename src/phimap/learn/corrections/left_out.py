@@ -60,7 +60,7 @@ def corrected_errors(
     :math:`S_G^{-1} B_{GG}^{-1} (B S E')_G` for the rows of G in this region.
 
     **Error.** Rounding in the dtype of the rows. **Cost.** One factorisation for each region, of the order of its rows.
-    Each left-out row takes one solution and one column of outputs; with units, each row of its unit does.
+    Each left-out row takes one solution and one column of outputs. With units, so does each row of a left-out unit.
     """
     moved = moved_rows(residuals.X, corrections.root)
     regions, errors = corrections.partition.assign(moved), left_out.errors.copy()
@@ -109,7 +109,7 @@ def _influence(
     leverages: Leverages,
     outputs: Outputs,
 ) -> np.ndarray:
-    """Return h (n, r) at scaled rows `X` (n, d) for `some` left-out rows, or the product h e with `errors` e."""
+    """Return the functions h (n, r) of `some` left-out rows at scaled rows `X` (n, d), or h e for `errors` e."""
     weights = left_out.rows.weights_or_ones[some]
     centred = np.asarray(left_out.rows.block.rows(some).to_host(), dtype=np.float64) - leverages.mean
     if errors is None:

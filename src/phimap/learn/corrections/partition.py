@@ -85,5 +85,5 @@ def _principal_direction(X: np.ndarray) -> np.ndarray:
 
 
 def _heights(X: np.ndarray, direction: np.ndarray) -> np.ndarray:
-    """Products (n,) of rows with a direction, in float64. Each product depends on its row alone."""
+    """Products (n,) of rows with a direction, in float64. A product does not depend on other rows."""
     return np.einsum("ij,j->i", X.astype(np.float64), direction)

@@ -79,7 +79,7 @@ class Residuals:
         return np.ones(rows.size) if self.weights is None else self.weights[rows]
 
     def loss(self, rows: np.ndarray, errors: np.ndarray) -> float:
-        """Weighted sum of the squares of `errors` (r, t), which are errors at some of the rows."""
+        """Weighted sum of the squares of `errors` (r, t) at some of the rows."""
         return float(self.count(rows) @ np.square(errors).sum(axis=1))
 
     @classmethod
@@ -101,7 +101,7 @@ class Residuals:
         held_out : ndarray
             Keys of the held-out rows.
         sample : Reservoir
-            A sample of the stream, which gives the keys of its rows.
+            A sample of the stream. It computes the keys of the rows.
         """
         X, errors, training_fit_errors, weights = zip(*map(errors_of, batches), strict=True)
         rows = np.concatenate(X)

@@ -82,7 +82,7 @@ class BlockedMap(Record):
         return slice(number * width, min((number + 1) * width, self.n_components))
 
     def record(self, number: int) -> FourierRecord:
-        """Draw one block; the features of all blocks together estimate the kernel."""
+        """Draw the features of one block. The features of all blocks together estimate the kernel."""
         columns = self._columns(number)
         width = columns.stop - columns.start
         seed = np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, number))

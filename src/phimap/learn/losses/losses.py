@@ -66,10 +66,10 @@ class Logistic(Loss):
 
     def first_intercept(self, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
         shares = weights @ (targets > 0) / weights.sum()
-        # A class without rows counts as if it had half a row.
+        # A class without rows is treated as a class with half a row.
         shares = np.clip(shares, 0.5 / len(targets), 1 - 0.5 / len(targets))
-        # Adding a number to all scores does not change the loss. The mean is set to 0, which is also the
-        # mean in a minimisation that starts at zero.
+        # Adding a number to all scores does not change the loss. Their mean is set to 0, as in a minimisation that
+        # starts at zero.
         return logit(shares) if len(shares) == 1 else np.log(shares) - np.log(shares).mean()
 
     def curvatures(self, scores: np.ndarray, targets: np.ndarray, slopes: np.ndarray) -> np.ndarray:
@@ -169,7 +169,7 @@ class ScaledErrors(Loss):
 
 
 class Huber(ScaledErrors):
-    """Half the square of errors up to 1.35, continued by its tangents beyond, summed over targets."""
+    """Huber's loss, summed over targets: half the square of errors up to 1.35, and its tangents for larger errors."""
 
     def values(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return _values(np.abs(self.errors(scores, targets)))

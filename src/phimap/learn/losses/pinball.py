@@ -33,7 +33,7 @@ class Pinball(ScaledErrors):
     width : ndarray of shape (t,) or float
         The h of each output.
     bandwidth : ndarray of shape (t,) or float
-        The curvatures are those at this width, at least `width`. They estimate the density of the errors near zero. A
+        Width at which curvatures are computed, at least `width`. They estimate the density of the errors near zero. A
         small width would contain too few rows for this estimate.
 
     References

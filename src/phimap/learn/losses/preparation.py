@@ -43,7 +43,7 @@ class LossSample(Accumulator):
     units : RowUnits or None
         Units of rows, which no fold divides; None for single rows.
     first_row : int, default=0
-        The row of the stream with which the sample begins.
+        Index of the first row of the stream that may be sampled.
     """
 
     def __init__(self, n: int, memory: int, seed: int, units: RowUnits | None = None, first_row: int = 0):
@@ -88,7 +88,7 @@ class LossSample(Accumulator):
 
     @property
     def folds(self) -> list[int]:
-        """Folds to hold out. Neither such a fold nor the rest of the sample is empty."""
+        """Indices of the folds to hold out. A fold is omitted if the fold or the rest of the sample is empty."""
         counts = np.bincount(np.concatenate([np.empty(0, np.intp), *(part[3] for part in self._blocks)]))
         usable = [fold for fold, count in enumerate(counts) if 0 < count < self.n_rows]
         # If units are moments in time, only fold 0 is held out. It contains the latest rows, which are predicted from
@@ -114,7 +114,7 @@ _SERVES = 12.0
 
 
 class FactorPreconditioner:
-    """Solve systems with a matrix plus a shift. One factorisation is used for all shifts close to its own."""
+    """Solves systems with a matrix plus a shift. One factorisation is used for all shifts close to its own shift."""
 
     def __init__(self, matrix: BlockTriangle, eps: float, n_jobs: int | None):
         self._matrix, self._n_jobs = matrix, n_jobs
@@ -231,8 +231,8 @@ class Path:
         return np.zeros((self.prepared.problem.m, intercept.size)), intercept
 
 
-# The sample may take at most this fraction (as an inverse) of the memory. While alpha is chosen, a copy of the sample,
-# sorted by folds, takes as much again.
+# The sample may take at most the memory divided by this number. While alpha is chosen, a copy of the sample, sorted by
+# folds, takes as much memory again.
 _SAMPLE_SHARE = 8
 
 

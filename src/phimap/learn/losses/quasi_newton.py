@@ -105,7 +105,7 @@ class QuasiNewton(Solver):
     mean : ndarray of shape (m,)
         Weighted mean of the rows.
     start : tuple of ndarrays (m, t) and (t,) or None, default=None
-        Where to begin; None starts at zero.
+        Start of the minimisation; None starts at zero.
     steps : Steps or None, default=None
         Steps of an earlier minimisation with the same mean; the new steps are added to them.
     tolerance : float, default=1e-4

@@ -150,7 +150,7 @@ class _WindowSearch:
     def _evaluate(self, shift: float, grid: np.ndarray) -> tuple[ShiftedInverse, np.ndarray]:
         objective = self._objective
         buffer = None if self._factor is None else self._factor.data
-        # After a failed factorisation there is no usable factor.
+        # A failed factorisation leaves an unusable factor.
         self._factor = None
         self._factor = factor = BlockedCholesky(objective.matrix, shift, self._n_jobs, out=buffer)
         inverse = LanczosShiftedInverse(

@@ -123,14 +123,14 @@ class HeldOutErrorInPasses:
         )
 
     def held_out_scores(self, candidate: Candidate) -> HeldOutScores:
-        """Predictions for the validation rows by a candidate, with the weights that the score gives these rows."""
+        """Predictions of a candidate at the validation rows, with the weights of these rows in the score."""
         (errors,) = self._errors([candidate])
         return HeldOutScores(self._targets - errors, self._targets, self._weights)
 
     def _errors(self, candidates: Sequence[Candidate]) -> list[np.ndarray]:
-        """Errors (r + k, t) of each candidate: first on the r random rows, then on the k extreme rows."""
+        """Errors (r + k, t) of each candidate at the r random rows and then at the k extreme rows."""
         errors = []
-        # One product serves all candidates, because each product may have to form the features of the rows.
+        # The candidates share one product, because a product may have to form the features of the rows.
         for i, (part, system) in enumerate(zip(self._rows, self._systems, strict=True)):
             solutions = [own[i] for _, own in candidates]
             fitted = np.split(part.block.times(np.hstack(solutions), self._n_jobs), len(solutions), axis=1)
@@ -168,7 +168,7 @@ class AlphaSearch:
     Attributes
     ----------
     alphas, scores : ndarray of shape (g,)
-        Before `run`, the scores are those of approximate solutions by the preconditioner alone.
+        Before `run`, the scores belong to approximate solutions, which use the preconditioner alone.
     best : int
         Index of the best alpha.
     """
@@ -194,7 +194,7 @@ class AlphaSearch:
         self._preconditioners = [preconditioner] if extended is None else [extended, preconditioner]
         self._error = HeldOutErrorInPasses(rows, systems, extended, n_jobs)
         self.alphas = _grid(systems[-1], preconditioner.largest, eps) if alpha is None else np.array([alpha])
-        # For the index of each alpha, one state for each system.
+        # Maps the index of an alpha to one state for each system.
         self._states: dict[int, list[ConjugateGradientState]] = {}
         self.scores = np.concatenate(
             [
@@ -227,7 +227,7 @@ class AlphaSearch:
 
     @property
     def alpha(self) -> float:
-        """The alpha of the least score on `curve`."""
+        """The alpha with the least score on `curve`."""
         return least(*self.curve)
 
     @property

@@ -22,8 +22,7 @@ from phimap.learn.solver import HeldOutScores
 from phimap.learn.weights import total_weight, weighted_mean, weighted_sum
 from phimap.ops import single_threaded_blas
 
-# Least value of 1 minus a leverage. Rounding could make this difference negative for a row that alone determines its
-# fit.
+# Least value of 1 minus a leverage. Rounding could make this difference negative for a row with a leverage of almost 1.
 _LEAST_FREE = float(np.finfo(np.float64).eps)
 
 # Number of rows processed at a time. The factor is read once for these rows, and four arrays (rows, m) are held
@@ -117,7 +116,8 @@ def weight_shares(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
 
 
 # Generalised cross-validation is trusted if the residual degrees of freedom exceed the standard deviation of their
-# estimate by this factor. The score divides by their square, which then has a relative error of at most a fifth.
+# estimate by this factor. The score divides by the square of these degrees of freedom, whose relative error is then at
+# most a fifth.
 _TRUSTED = 10.0
 # Accuracy of leverages that a few Lanczos steps give.
 _LEAST_ESTIMATED = 1e-6
@@ -259,7 +259,7 @@ class HeldOutError(AlphaObjective):
             statistics.centred_cross(),
             statistics.eps,
             uncentred=statistics.gram,
-            # A method of this object would keep its arrays until the garbage collector runs.
+            # A bound method would form a reference cycle and keep the arrays until the garbage collector runs.
             project=partial(_centred_products, (random, extreme), self._mean_z, n_jobs),
             vectors=times_root(features - self._mean_z, extreme.weights).T if self._n_extreme else None,
         )
@@ -385,8 +385,8 @@ class LeaveOneOutError(AlphaObjective):
 
     def _errors(self, inverse: Any, shifts: np.ndarray) -> Iterator[np.ndarray]:
         """Leave-one-out errors times the roots of the weights (n, t), for one shift after another."""
-        # Errors at all shifts and many targets would be the largest arrays of a fit, so the shifts are processed one by
-        # one.
+        # With many targets, errors at all shifts would be the largest arrays of a fit. The shifts are therefore
+        # processed one by one.
         for shift, diagonal in zip(shifts, inverse.diagonals(shifts), strict=True):
             duals = inverse.projected_solutions(np.array([shift]))[0]
             yield dual_leave_one_out_errors(shift, duals, diagonal, self._shares)

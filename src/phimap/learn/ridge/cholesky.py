@@ -155,7 +155,7 @@ class BlockedCholesky:
             def update(task: tuple[int, slice | None], k=k, panel=panel) -> None:
                 i, strip = task
                 if i == k:
-                    # The block itself is not used any more, and other tasks do not wait for its inverse.
+                    # The block is not used any more. Only its inverse is needed, for which no other task waits.
                     invert_upper(factor.tile(k, k))
                     return
                 rows = panel[:, (i - k) * factor.block :]

@@ -76,7 +76,7 @@ class ConjugateGradientState:
     def energy(self) -> float:
         """Squared norm of the residuals in the metric of the preconditioner, summed over columns.
 
-        It estimates how much the sum of squares of the fit may still change.
+        This estimates the remaining change of the sum of squared errors of the fit.
         """
         return float(self._energies.sum())
 

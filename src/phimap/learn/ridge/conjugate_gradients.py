@@ -43,7 +43,7 @@ _EXTREME_ARRAYS = 2
 _SEARCH_PASSES, _MOST_SEARCH_PASSES = 12, 30
 # Up to this number of rows, all rows are kept, whatever the byte budget, and no row is held out.
 _FEW_ROWS = 20
-# Number of solutions that exist at once, for ten alphas with and without extreme rows; number of arrays (m, t) of each
+# Number of solutions in memory, for ten alphas with and without extreme rows; and number of arrays (m, t) of each
 # solution.
 _FOLLOWED, _SOLUTION_ARRAYS = 20, 6
 
@@ -78,8 +78,8 @@ class ConjugateGradients(Solver):
     the sketch is above four times alpha, a pass doubles its rank. The search begins at the minimum of the scores that
     the preconditioner alone gives. It follows five alphas at a time, four per decade. Each alpha has its own
     preconditioner from the same sketch, and solutions with the extreme rows and without them. An alpha that is added
-    later begins at the solution of its nearest neighbour, which is better than that of the preconditioner. The solution
-    with all rows continues from the best alpha without a further pass.
+    later begins at the solution of its nearest neighbour, which is better than the preconditioner's solution. The
+    solution with all rows continues from the best alpha without a further pass.
 
     **Error.** The reported residual is computed from the final coefficients, not by the recurrence. The score is that
     of `solve_ridge` with held-out and extreme rows, see `HeldOutErrorInPasses`.

@@ -258,9 +258,9 @@ class FunctionVariance:
     Far from the data, the exact process has its prior variance ``k(x, x) / alpha``. With m features, the data determine
     some directions of R^m. The features of a far row point in a random direction, so a part of them seems to be
     determined by the data: ``E phi^T (A + alpha I)^{-1} phi = tau k(x, x) / alpha`` with tau = 1 - (degrees of freedom)
-    / m if all features have the same spread. Division by tau restores the prior variance. Near the data, it also moves
-    the variance towards the variance of the exact process, because m features fit the rows more easily than the exact
-    kernel does.
+    / m if all features have the same spread. Division by tau restores the prior variance. Near the data, the division
+    also moves the variance towards the variance of the exact process, because m features fit the rows more easily than
+    the exact kernel.
 
     **Error.** The relative error of tau is ``1 / sqrt(128 r)``, with r the effective number of undetermined directions.
 
@@ -364,7 +364,7 @@ class Corrected:
     share : float
         Variance of the function with corrections and trees, divided by its variance without them.
     spread : ndarray of shape (t,)
-        Variance of the targets: the least variance of predictions far from all data.
+        Variance of the targets. Far from all data, variances of predictions are at least this large.
     """
 
     share: float
@@ -383,7 +383,7 @@ class Corrected:
             variance = np.maximum(weighted_mean(squares / found, weights), np.finfo(np.float64).tiny)
             return float(np.sum(np.log(variance) + weighted_mean(np.log(found), weights)))
 
-        # With smaller shares the variance of the function is negligible compared with the noise.
+        # At the smallest share, the variance of the function is negligible compared with the noise.
         shares = np.geomspace(min(1.0, _NOTHING / max(ratios.max(), _NOTHING)), 1.0, _SHARES)
         return cls(float(shares[np.argmin([loss(one) for one in shares])]), spread)
 

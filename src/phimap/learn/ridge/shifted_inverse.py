@@ -152,9 +152,9 @@ class LanczosShiftedInverse(ShiftedInverse):
 
     Notes
     -----
-    **Error.** Convergence is geometric in the number of steps. The trace has a relative standard deviation of at
-    most ``sqrt(2 / (n_probes r))``, with r = ``(sum theta)^2 / sum theta^2`` the effective rank of M: below 1 % for
-    eight probes and r above 2,500. All lam share the probes, so this error hardly moves the minimum of a curve.
+    **Error.** Convergence is geometric in the number of steps. The trace has a relative standard deviation of at most
+    ``sqrt(2 / (n_probes r))``, with r = ``(sum theta)^2 / sum theta^2`` the effective rank of M: below 1 % for eight
+    probes and r above 2,500. All values of lam share the probes, so this error hardly moves the minimum of a curve.
 
     **Cost.** A step reads the factor twice, whatever the number of columns.
 

@@ -81,14 +81,14 @@ def solve_ridge(
 
     Notes
     -----
-    One factorisation gives the held-out errors for every alpha, see `LanczosShiftedInverse`.
-    Generalised cross-validation needs the sums alone: with A, B, s the centred Gram matrix, cross products and
-    target squares, ``RSS(lam) = s - tr B^T [(A + lam I)^{-1} + lam (A + lam I)^{-2}] B``, the degrees of freedom are
+    One factorisation gives the held-out errors for every alpha, see `LanczosShiftedInverse`. Generalised
+    cross-validation needs the sums alone: with A, B, s the centred Gram matrix, cross products and target squares,
+    ``RSS(lam) = s - tr B^T [(A + lam I)^{-1} + lam (A + lam I)^{-2}] B``, the degrees of freedom are
     ``m - lam tr (A + lam I)^{-1}`` and ``GCV(lam) = (RSS / n) / (1 - (dof + 1) / n)^2``, where the 1 is the intercept.
-    It replaces the leverage of every row by the mean leverage. So it does not notice if a weakly regularised fit fails
-    on a few rows far from all other rows: its alpha can then be far too small.
+    It replaces the leverage of every row by the mean leverage. So the score stays small even if a weakly regularised
+    fit fails on a few rows far from all other rows. The chosen alpha can then be far too small.
 
-    Held-out rows show such errors only if some of these few rows are among them. Let S be the r held-out rows, F the k
+    Held-out rows show these errors only if they include some of these few rows. Let S be the r held-out rows, F the k
     extreme rows and ``h_i(lam) = z_i^T (A + lam I)^{-1} z_i + 1 / (n - r)`` their leverages, with rows centred and A
     without S. The score is ``((n - k) mean_S e_i^2 + sum_F (e_i / (1 - h_i))^2) / n``: S represents all rows outside of
     F, and every row of F counts once. This is a mean over two strata. The stratum F, which has most of the variance at

@@ -162,7 +162,7 @@ class RidgeSolver(Record):
             held_out=held_out,
             held_out_in_sums=held_out_in_sums,
             extreme=None if held_out is None else validation.extreme(),
-            # If such a row were left out alone, the other rows of its unit would predict it.
+            # If an extreme row were left out alone, the other rows of its unit would predict its target.
             leave_one_out=validation.leave_one_out() if held_out is None and validation.units is None else None,
             rng=rng,
             n_jobs=n_jobs,
@@ -197,7 +197,7 @@ class RidgeSolver(Record):
     def subset(self, columns: np.ndarray, n_jobs: int | None) -> RidgeSolver:
         """Return the solver for some features, in the order of `columns`.
 
-        In primal form if there are fewer features than rows.
+        The result is in primal form if there are fewer features than rows.
         """
         if self.statistics is None:
             Z, Y, weights = self._joined()

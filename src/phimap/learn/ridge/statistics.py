@@ -1,4 +1,4 @@
-"""Sufficient statistics of ridge regression. They are sums over rows, so those of two fits can be added."""
+"""Sufficient statistics of ridge regression. They are sums over rows, so the statistics of two fits can be added."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ class RidgeStatistics(Record):
         Parameters
         ----------
         Z : FeatureBlock, array, tensor or PackedArray of shape (r, m)
-            Features, float32 or float64. The Gram matrix of a tensor is formed on its device. That of bits, or of signs
-            and zeros, is formed by counting.
+            Features, float32 or float64. The Gram matrix of a tensor is formed on its device. The Gram matrix of packed
+            features is formed by counting.
         Y : ndarray of shape (r, t)
             Targets in float64.
         n_jobs : int, optional

@@ -151,7 +151,7 @@ def _distribution(quantiles: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray
 
 
 def _pieces(values: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Knots (k + 1,), inverse lengths (k,) of the pieces, and ranks (k + 1,)."""
+    """The pieces of a linear interpolation: knots (k + 1,), inverse lengths (k,), and ranks (k + 1,) at the knots."""
     return values, 1 / np.diff(values), (shares - 0.5) * np.sqrt(12)
 
 

@@ -90,7 +90,7 @@ class KeptRows(Record, ABC):
     @property
     @abstractmethod
     def ranks(self) -> np.ndarray:
-        """Ranks (n_kept,) of the rows kept."""
+        """Ranks (n_kept,) of the kept rows; rows with the smallest ranks are kept."""
 
     @abstractmethod
     def _ranks_of(self, X: Array, keys: np.ndarray) -> np.ndarray:

@@ -8,15 +8,15 @@ import numpy as np
 
 #: Largest number of rows of a trial that compares widths.
 TRIAL_ROWS = 8000
-# Widths of the maps of rungs, and largest width of maps that are fitted to folds of few rows.
+# Widths of the maps at each rung, and largest width of maps that are fitted to folds of few rows.
 _WIDTHS, _WIDEST_OF_FEW = (256, 512, 1024, 2048), 1024
 
 
 def trial_bytes(width: int) -> int:
     """Return the bytes of a trial of maps of a width.
 
-    Either many rows of features in float32, or, of few rows, a Gram matrix and a map for each of four folds; also a
-    Gram matrix, a copy of it that is factorised, and sums of its parts.
+    With many rows, the features in float32 dominate; with few rows, a Gram matrix and a map for each of four folds. To
+    this are added a Gram matrix, a copy that is factorised, and partial sums.
     """
     return max(4 * TRIAL_ROWS * width, 64 * min(width, _WIDEST_OF_FEW) ** 2) + 24 * width**2
 
@@ -58,7 +58,7 @@ class Effort:
     mixture_starts: int = 4
 
     def within(self, budget: int) -> Effort:
-        """Return this effort with narrower maps where trials would not fit `budget` bytes.
+        """Return this effort with narrower maps at rungs whose trials would not fit `budget` bytes.
 
         Beside a trial, a rung holds the maps of the candidates that it compares.
         """

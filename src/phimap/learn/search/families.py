@@ -29,7 +29,7 @@ def median_length_scale(
     """The median of the kernel's distance between distinct rows of `subset` (n, d), dense or CSR.
 
     The result is 1 if all rows are equal. Without a kernel the distance is Euclidean. A row of weight w counts like w
-    equal rows, except that the distances between these equal rows do not count.
+    equal rows, but distances between these equal rows are left out.
     """
     kernel = Gaussian() if kernel is None else kernel
     with single_threaded_blas():
@@ -65,8 +65,8 @@ class TrialLandmarks(NystroemFeatures):
     """Nystroem features of random landmarks, for trials.
 
     The landmarks are not sorted by pivots, which would take several times as long as a factorisation without pivots.
-    Instead a small multiple of the identity is added to their kernel matrix. Trials choose the width themselves, so it
-    is no fault that a fold of whole groups has fewer rows.
+    Instead a small multiple of the identity is added to their kernel matrix. A fold of whole groups may have fewer rows
+    than the width; this causes no warning.
     """
 
     def _check_rows(self, n_rows: int, how: str) -> None:
@@ -129,7 +129,7 @@ class KernelFamily:
         return isinstance(self.unit(), Gaussian | Matern)
 
     def metric_kernel(self) -> StationaryKernel:
-        """The kernel of length scale 1 for the learning of metrics: that of the family if it is isotropic."""
+        """The kernel of length scale 1 with which metrics are learned: the family's own if isotropic, else Matern."""
         unit = self.unit()
         return unit if unit is not None and self.is_isotropic else Matern(nu=_NU)
 

@@ -51,8 +51,8 @@ class FourierLoss:
         Frequencies of the kernel; p is the number of columns of the rows after multiplication by the root.
     features : ndarray of shape (n, 2 k), float32
     slopes : ndarray of shape (b, 2 k), float32
-        Memory of the features and of the derivatives by those of a block of rows. Each call overwrites it: new memory
-        would take as much time as the computation.
+        Buffers of the features, and of the derivatives with respect to the features of a block of rows. Each call
+        overwrites them. New memory would take as much time as the computation.
 
     Notes
     -----
@@ -115,7 +115,7 @@ class FourierLoss:
         gram -= np.outer(mean * (total / k), mean.astype(np.float64))
         gram[np.diag_indices_from(gram)] += alpha
         try:
-            # The transpose has its columns in order, so it is not copied.
+            # The transpose is in Fortran order, so LAPACK does not copy it.
             factor = linalg.cho_factor(gram.T, lower=True, overwrite_a=True, check_finite=False)
         except linalg.LinAlgError:
             return _NO_FIT, np.zeros(root.shape), 0.0
@@ -127,8 +127,8 @@ class FourierLoss:
         c = solve(F.T @ (self.Y[:n] * weights[:n]))
         outputs = features @ c.astype(X.dtype) - (mean @ c).astype(X.dtype)
         errors = outputs - self.Y
-        # The errors are 0 if all targets are equal, as with a rare class that no row has. The divisor is a normal
-        # number of the rows' dtype, so that its reciprocal is finite there.
+        # The errors are 0 if all targets are equal, for example if a rare class has no row in the sample. The divisor
+        # is a normal number of the rows' dtype, so that its reciprocal is finite there.
         squared = float((weights[n:] * np.square(errors[n:])).sum(dtype=np.float64))
         squared = max(squared, float(np.finfo(X.dtype).tiny))
         g = errors[n:] * weights[n:] * X.dtype.type(2 / squared)
@@ -145,7 +145,8 @@ class FourierLoss:
         for start in range(0, len(X), len(slopes)):
             block, rows = features[start : start + len(slopes)], slice(start, start + len(slopes))
             of_block = np.matmul(left[rows], right, out=slopes[: len(block)])
-            # The derivatives by the projections: those by the sines times the cosines minus the reverse.
+            # Derivatives with respect to the projections: by the sines, times the cosines, minus by the cosines, times
+            # the sines.
             block[:, :k] *= of_block[:, k:]
             block[:, k:] *= of_block[:, :k]
             of_products += X[rows].T @ block
@@ -193,7 +194,8 @@ def learned_root(
     -----
     Every stage takes other rows, another split and other directions, because many steps on a single split would fit its
     noise. On the rows of a new stage, the roots before and after the last stage are compared. If the last stage has
-    gained little, no further stage follows. If it has lost, the result is the root before it.
+    gained little, no further stage follows. If the last stage has raised the loss, the result is the root before that
+    stage.
 
     References
     ----------

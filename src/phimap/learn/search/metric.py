@@ -67,8 +67,8 @@ def _differences(record: MapRecord, X: np.ndarray, coefs: np.ndarray) -> np.ndar
 _ROWS = 2000
 _LEAST_ROWS = 100
 _PRODUCTS = 2**27
-# For differences: maximum number of rows, and maximum of rows times columns. Each row takes two outputs of the map for
-# each column.
+# For differences: maximum number of rows, and maximum of rows times columns. For each row and column, the map is
+# evaluated twice.
 _ROWS_OF_DIFFERENCES, _DIFFERENCES = 600, 10_000
 # Least eigenvalue of a metric, as a share of the largest eigenvalue. It leaves every direction some weight.
 _FLOOR = 1e-6

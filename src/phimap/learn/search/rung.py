@@ -23,7 +23,7 @@ FIRST_POWERS = (-1, 0, 1)
 _MOST_POWER = 6
 #: A further step of the width follows only if the error has fallen by this share.
 GAIN = 0.01
-# A kernel is given up after its first length scales if its error exceeds this multiple of that of a rival.
+# A kernel is dropped after its first length scales if its error exceeds this multiple of the error of a rival.
 _FAR = 1.25
 # In a sum, the exponent of the second kernel may exceed the exponent of the first kernel by this amount.
 _WIDER = 2
@@ -98,11 +98,11 @@ class Rung:
     n_components, seed : int
         Width and seed of the maps.
     n_jobs : int or None
-        Changes no bit.
+        Threads; the results do not depend on them.
     log : TrialLog
         Receives every trial.
     medians : dict
-        Median distances that are known, by kernel and metric. Rungs of the same rows share them.
+        Cache of median distances, by kernel and metric. Rungs of the same rows share it.
     """
 
     sample: SearchSample
@@ -167,7 +167,7 @@ class Rung:
         return self.climb(self.at_widths(candidate, powers))
 
     def rival_width(self, candidate: KernelCandidate, powers: Sequence[int], error: float) -> KernelCandidate:
-        """As `best_width`, but try only `powers` if their least error is far above `error`, that of a rival."""
+        """As `best_width`, but try only `powers` if their least error is far above `error`, the error of a rival."""
         tried = self.at_widths(candidate, powers)
         best = least_error(tried)
         return best if best.error > _FAR * error else self.climb(tried)

@@ -86,7 +86,7 @@ class SearchSample:
     def split(
         self, rows: np.ndarray, n_held_out: int, rng: np.random.Generator | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Divide some rows, which are in random order, into training rows and about `n_held_out` held-out rows.
+        """Divide rows in random order into training rows and about `n_held_out` held-out rows.
 
         Units are held out in the order of their places, unless `rng` gives another order. If `in_time`, the latest rows
         are held out.

@@ -30,7 +30,7 @@ _RIVAL = 1.03
 # The best candidates of a kind of metric reach the second rung only if their error is at most this multiple of the
 # least error.
 _HOPELESS = 1.5
-# Candidates reach the third rung if their error is at most this multiple of that of the best candidate.
+# Candidates reach the third rung if their error is at most this multiple of the least error.
 _CLOSE = 1.02
 # A smaller length scale is taken if the error of the trials rises by at most this share.
 _LOSS = 0.005
@@ -96,7 +96,7 @@ def search(
     seed : int
         Seed of the maps, which are the same draw for all widths.
     n_jobs : int or None
-        Trials in parallel; changes no bit.
+        Number of parallel trials; the result does not depend on it.
     log : TrialLog
         Receives every trial.
 
@@ -109,9 +109,9 @@ def search(
     At the first rung, every family chooses its width. Then metrics are learned by gradients, one of each kind, and
     every family is tried with them. The best candidates of each kind of metric reach the second rung, which has wider
     maps and more rows. There the best candidate may change its width, or a sibling may replace it. The third rung
-    compares the best candidate with those close to it, unless the error hardly fell from the first rung to the second.
-    If there are few rows, there is no third rung, and the second
-    has the same rows as the first; it is left out, too, if every training row is a landmark at the first.
+    compares the best candidate with candidates of similar error, unless the error hardly fell from the first rung to
+    the second. If there are few rows, there is no third rung, and the second rung has the same rows as the first. The
+    second rung is then omitted if every training row is already a landmark at the first.
 
     **Cost.** See `run_trial` and `FourierLoss`.
     """
@@ -312,6 +312,6 @@ def _survivors(candidates: Sequence[KernelCandidate], of_each_kind: int) -> list
 
 
 def is_open(families: Sequence[KernelFamily]) -> bool:
-    """Return whether anything is left to choose: a family, a metric or a width."""
+    """Return whether a family, a metric or a width remains to be chosen."""
     first = families[0]
     return len(families) > 1 or bool(first.metrics) or (first.has_width and not first.fixed)

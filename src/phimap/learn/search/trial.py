@@ -82,7 +82,7 @@ def run_trial(
     n_jobs : int or None
         Threads; the result does not depend on them.
     keeps_fits : bool, default=True
-        Whether the result has the fits. Without them, the maps are freed before the Gram matrices are made.
+        Whether the result contains the fits. If not, the maps are freed before the Gram matrices are computed.
 
     Returns
     -------
@@ -234,7 +234,7 @@ def _gram(Z: np.ndarray, n_jobs: int | None) -> np.ndarray:
     starts, at_once = range(0, Z.shape[0], _GRAM_ROWS), thread_count(n_jobs)
     total = np.zeros((Z.shape[1], Z.shape[1]), order="F")
     for first in range(0, len(starts), at_once):
-        # BLAS reads C-ordered arrays as their transposes.
+        # BLAS treats C-ordered arrays as transposed arrays, so this call copies nothing.
         blocks = run_tasks(
             lambda start: multiply(1.0, Z[start : start + _GRAM_ROWS].T, lower=1),
             starts[first : first + at_once],

@@ -19,8 +19,8 @@ from phimap.learn.search.trial import FIRST_ALPHA, run_trial
 #: Maximum number of features that is chosen automatically.
 MOST_COMPONENTS = 8192
 _LEAST_COMPONENTS = 256
-# First width that is tried, beside its half, and largest width that is tried. The gain of a larger width is predicted
-# from the gain of the last doubling.
+# The search first tries the first width and its half. It tries widths up to the second. The gain of a larger width is
+# predicted from the gain of the last doubling.
 _FIRST_TRIED, _MOST_TRIED = 1024, 2048
 # The next doubling is tried if the last doubling lowered the mean squared error by this share. It is taken without a
 # trial if the last doubling gained twice this share, and if each feature has enough rows.
@@ -40,7 +40,7 @@ def most_components(budget: int) -> int:
     """
     width = MOST_COMPONENTS
     while width > _LEAST_COMPONENTS:
-        # The second batch is for arrays that are computed from the first.
+        # The second batch stands for arrays that are computed from the first batch.
         solution = RidgeSolver.memory(None, width) + 8 * width**2 + 2 * smallest_batch(width, 8)
         trial = trial_bytes(width) if width <= _MOST_TRIED else 0
         if max(solution, trial) <= budget:
@@ -101,7 +101,7 @@ def choose_width(
     if log.is_over():
         return min(_FIRST_TRIED, most)
     small = sample.first(TRIAL_ROWS)
-    # The last trial of the search may have had the same width and rows.
+    # The trial is not repeated if the last trial of the search had the same width and rows.
     known = {(one.n_components, one.n_rows): found.best.error for one in log.entries[-1:] if found.best}
     alpha = FIRST_ALPHA if found.best is None else found.best.alpha
 

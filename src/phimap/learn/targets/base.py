@@ -102,7 +102,7 @@ class TargetUnits(Record):
 
 
 def check_range(y: np.ndarray) -> np.ndarray:
-    """Return targets (r, t) in the units of the first rows; raise if they are far larger than the first targets."""
+    """Return targets (r, t) in the units of the first rows; raise if targets are far larger than the first targets."""
     if y.size and not (largest := np.abs(y).max()) <= _MOST:
         raise ValueError(
             f"`y` must be of the order of the first rows' targets, got {largest:.3g} times their unit. "
@@ -114,7 +114,7 @@ def check_range(y: np.ndarray) -> np.ndarray:
 def refuse_labels(y: Any, cause: Exception | None) -> None:
     """Raise an error that names the first target that is text or a time, if there is one.
 
-    Texts that are numbers are named only if all texts are.
+    A text that is a number is named only if all texts are numbers.
     """
     targets = enumerate(np.asarray(y, dtype=object).ravel())
     found = [(row, target) for row, target in targets if isinstance(target, str | bytes | date)]
@@ -165,7 +165,7 @@ def _spread(deviations: np.ndarray, weights: np.ndarray) -> float:
 
 
 class Targets(Record, ABC):
-    """Targets of one kind: how they are checked, encoded as numbers (r, t), and decoded.
+    """Targets of one kind, with methods that check them, encode them as numbers (r, t), and decode them.
 
     `of_first` creates an object from the targets of the first rows; `learned` completes it from the summary of all
     rows.
@@ -183,7 +183,7 @@ class Targets(Record, ABC):
     @classmethod
     @abstractmethod
     def of_first(cls, y: Any, n_rows: int) -> Self:
-        """Return the kind of targets found in `y`, the targets of the first `n_rows` rows."""
+        """Return the kind of the targets `y` of the first `n_rows` rows."""
 
     @abstractmethod
     def learned(self, summary: RowSummary, *, loss: str, class_weight: Any) -> Self:
@@ -211,7 +211,7 @@ class Targets(Record, ABC):
 
     @abstractmethod
     def n_outputs_of(self, y: np.ndarray) -> int:
-        """Return the number of outputs of a linear model fitted to the checked targets `y` alone."""
+        """Return the number of outputs of a linear model fitted only to the checked targets `y`."""
 
     @abstractmethod
     def check(self, y: Any, n_rows: int) -> np.ndarray:

@@ -23,15 +23,15 @@ from phimap.records import equal_records, of_entries, of_floats
 if TYPE_CHECKING:
     from phimap.learn.rows.summary import RowSummary
 
-# Up to this number of rows, there is no warning of too many classes, because in so few rows each row may have its own
-# class.
+# Up to this number of rows, many classes cause no warning, because in a small table each row may have its own class.
 _FEW_ROWS = 20
-# More than this number of classes, of which nearly every row has its own, are no classes. Fewer are fitted in seconds.
+# If nearly every row has its own label and there are more labels than this, the labels are not classes. Fewer classes
+# are fitted in seconds.
 _MOST_OWN, _NEARLY = 100, 0.9
 
 
 def name_rows(n_labels: int, n_rows: int) -> bool:
-    """Whether nearly every row has a label of its own, so that the labels are no classes."""
+    """Whether nearly every row has its own label; the labels are then not classes."""
     return n_labels > _MOST_OWN and n_labels > _NEARLY * n_rows
 
 
@@ -66,7 +66,7 @@ class Classes(Targets):
         labels = None if summary.labels is None else summary.labels.values
         if summary.labels is None or labels is None or labels.size < 2:
             raise ValueError(f"`y` must hold at least 2 classes, got {0 if labels is None else labels.size} class.")
-        # Classes that no row has yet are announced by `partial_fit`, whose later rows may repeat them.
+        # Classes without rows were announced to `partial_fit`. Later rows may have many of them, so nothing is checked.
         assert summary.labels.weights is not None
         if summary.labels.weights.all() and name_rows(labels.size, summary.n_rows):
             raise ValueError(
@@ -84,7 +84,7 @@ class Classes(Targets):
 
     @property
     def known(self) -> np.ndarray:
-        """The learned labels; an error if they are not learned yet."""
+        """The learned labels. Raises an error before they are learned."""
         assert self.labels is not None
         return self.labels
 

@@ -28,7 +28,7 @@ class TargetsWithParameters:
     has_labels = False
 
     def of_first(self, y: Any, n_rows: int) -> Targets:
-        """Return the targets found in `y`, the targets of the first `n_rows` rows."""
+        """Return the targets object for the targets `y` of the first `n_rows` rows."""
         return self.targets.of_first(y, n_rows, **self.params)
 
 

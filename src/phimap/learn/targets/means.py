@@ -95,7 +95,7 @@ def outside(y: np.ndarray, power: float) -> tuple[int, str] | None:
     -------
     row : int
     rule : str
-        The rule and the value received, in words. The result is None if all targets are in the domain.
+        The rule and the value, in words. Instead of the pair, the result is None if all targets are in the domain.
     """
     valid = (y >= _LEAST) & (y <= _MOST)
     valid = valid | (y == 0) if power < 2 else valid

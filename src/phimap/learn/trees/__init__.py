@@ -1,7 +1,7 @@
 """Boosted trees, whose outputs are averaged with those of the kernel model where that lowers the validation error.
 
-A kernel model is smooth in its columns; trees follow thresholds. The average of both errs less than either on most
-tables.
+A kernel model is a smooth function of the columns; trees have jumps at thresholds. On most tables, the average of both
+has a smaller error than either.
 
 - ``ensemble``: the record of the trees, and their outputs.
 - ``growth``: scikit-learn's boosting, converted to the record.

@@ -14,7 +14,7 @@ from phimap.ops import host, run_tasks
 from phimap.ops.primitives.trees import add_tree_values
 from phimap.records import Record, of_entries, of_floats, of_number
 
-# Number of rows that go through all trees together.
+# Number of rows that are evaluated together by all trees.
 _TILE_ROWS = 1024
 
 
@@ -22,18 +22,18 @@ _TILE_ROWS = 1024
 class BoostedTrees(ValidatedPart, Record):
     r"""Sums of decision trees for encoded targets, and the share that they have in the outputs of a model.
 
-    Tree i adds to the sum of target ``i % t``. Of labels the sums :math:`s` are log-odds: the outputs are
-    :math:`\tanh(s / 2)` for two classes, encoded as -1 and 1, and the softmax of the sums for more classes. So they
-    estimate the means of the encoded labels. Of numbers the outputs are the sums.
+    Tree i adds to the sum of target ``i % t``. For labels the sums :math:`s` are log-odds: the outputs are
+    :math:`\tanh(s / 2)` for two classes, encoded as -1 and 1, and the softmax of the sums for more classes. The outputs
+    thus estimate the means of the encoded labels. For numbers the outputs are the sums.
 
     Attributes
     ----------
     columns : ndarray of int, shape (k,)
         Column of each split. Columns are those of the rows before they are scaled.
     thresholds : ndarray of shape (k,)
-        Rows whose number in the column is at most the threshold go below, the others go above.
+        Rows whose number in the column is at most the threshold go to the left child, other rows to the right child.
     children : ndarray of int, shape (k, 2)
-        Where rows below and above go on: the index of a later split, or ``-1 - l`` for the leaf l.
+        Left and right child of each split: the index of a later split, or ``-1 - l`` for the leaf l.
     values : ndarray of shape (l,)
         Values of the leaves.
     roots : ndarray of int, shape (n_trees,)
@@ -43,7 +43,7 @@ class BoostedTrees(ValidatedPart, Record):
     has_labels : bool
         Whether the targets are labels.
     share : float
-        The outputs of the model are this share of the outputs of the trees, and the rest of those of the kernel model.
+        Weight of the trees in the average with the kernel model.
     keys : ndarray of shape (r,)
         Keys of the validation rows, ascending. Model files without statistics hold no keys and errors.
     errors : ndarray of shape (r, t)
@@ -77,7 +77,7 @@ class BoostedTrees(ValidatedPart, Record):
 
     @property
     def predict_alone(self) -> bool:
-        """Whether the outputs of the kernel model have no share in those of the averaged model."""
+        """Whether the trees have the weight 1, so that the kernel model is not used."""
         return self.share == 1
 
     def rounds(self, first: int, last: int) -> Self:
@@ -112,12 +112,12 @@ def trees_text(trees: BoostedTrees) -> str:
     """Return the number of trees and their share as text, and whether the kernel model has none."""
     if trees.predict_alone:
         return f"{trees.roots.size:,}, which alone predict: the kernel model is not used"
-    # A share below 1 does not round to 100 %.
+    # A share below 1 must not be printed as 100 %.
     return f"{trees.roots.size:,}, with {min(100 * trees.share, 99):.0f} % of the output"
 
 
 def rounded_down(thresholds: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return the largest numbers of `dtype` up to the thresholds. Rows of `dtype` go the same way at both."""
+    """Return the thresholds, rounded down to numbers of `dtype`. Rows of `dtype` reach the same leaves with both."""
     with np.errstate(over="ignore"):
         rounded = thresholds.astype(dtype)
     return np.where(rounded > thresholds, np.nextafter(rounded, np.array(-np.inf, dtype)), rounded)

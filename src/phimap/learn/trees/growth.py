@@ -66,7 +66,7 @@ class Boosting:
     Labels are learned by the log loss, numbers by the squared error, each target by itself in units of its standard
     deviation. Leaf values have a small penalty on their squares: without it, rounds may diverge on rare classes, whose
     second derivatives vanish. The last bits of the rows are left out. Otherwise a split could separate numbers that
-    differ by rounding alone, and the same rows computed elsewhere could go other ways.
+    differ only by rounding, and the same rows, computed on another machine, could reach other leaves.
     """
 
     def __init__(self, rows: TreeRows, *, rate: float, seed: int, n_jobs: int | None):
@@ -90,12 +90,12 @@ class Boosting:
 
     @property
     def knows_all_classes(self) -> bool:
-        """Whether the rows hold every class; True for numbers."""
+        """Whether every class occurs in the rows; True for numbers."""
         rows = self._rows
         return not rows.has_labels or np.unique(rows.labels).size == max(2, rows.Y.shape[1])
 
     def grow(self, n_rounds: int) -> BoostedTrees:
-        """Grow up to `n_rounds` rounds in all, each of a tree for every target; return `first` of these rounds."""
+        """Add rounds up to a total of `n_rounds`; a round has a tree for every target. Return ``first(n_rounds)``."""
         rows, has_labels = self._rows, self._rows.has_labels
         with openmp_threads(self._n_threads):
             for target, model in enumerate(self._models):
@@ -105,7 +105,8 @@ class Boosting:
 
     def first(self, n_rounds: int) -> BoostedTrees:
         """Return the trees of the first rounds, with share 0."""
-        # The attributes with an underscore are the only way to the trees; tests compare the outputs of both.
+        # scikit-learn's trees are only accessible through private attributes. Tests compare the outputs with
+        # scikit-learn's.
         baseline = np.concatenate([np.ravel(model._baseline_prediction) for model in self._models])
         trees = [tree.nodes for n in range(n_rounds) for model in self._models for tree in model._predictors[n]]
         return _converted(trees, self._centre + self._spread * baseline, self._spread, self._rows)
