@@ -1,4 +1,4 @@
-"""Active learning: accuracy with the labels of a greedy design, and with the labels of random rows.
+"""Active learning: test accuracy after training on the rows of a greedy design, and on random rows.
 
 Han, Avron, Shoham, Kim, Shin (2021), *Random features for the neural tangent kernel*, Section 5.4 and Figure 3. Rows of
 MNIST are picked by the greedy minimisation of the source's Appendix C. The features are those of the neural tangent
@@ -32,7 +32,7 @@ SIZES = (10, 20, 50, 100, 200, 500, 1000)
 ROWS, WIDTH, DEPTH = 10_000, 2048, 3
 #: Regularisation of the design and of the regression, in units of the mean of the kernel's diagonal.
 ALPHA = 1e-3
-#: Published result, in words because Figure 3 is a plot without numbers.
+#: Published result, in words, because Figure 3 is a plot without numbers.
 PUBLISHED = (
     "Han et al., Figure 3: greedy above random at every size (a plot without numbers; m = 10,000, a trained network)"
 )

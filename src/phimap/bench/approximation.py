@@ -51,7 +51,8 @@ _FOLDS, _TUNING_ROWS = 5, 4000
 # Significance level of the differences between projections.
 _LEVEL = 0.05
 _PAPER = "Liu et al. (2021)"
-#: Name of LS-RFF, which is measured on request. It depends on the data: its map is fitted to the rows of the error.
+#: Name of LS-RFF, which is measured only on request. Its map depends on the data, and is fitted to the rows on which
+#: the error is measured.
 LEVERAGE = "leverage"
 #: Projections in the survey's experiment besides LS-RFF.
 SURVEY = ("gaussian", "orthogonal", "sorf", "rom", "fastfood", "qmc", "ssf", "gauss-quadrature")
@@ -258,7 +259,7 @@ def _methods(kernel: str, asked: Sequence[str] | None) -> list[str]:
 
 
 def _place(dataset: str, kernel: str) -> str:
-    """Return the place of an error in the survey.
+    """Return the section, figure or table of the survey that reports an error.
 
     Section 6.1 says for which kernels the results are in its appendix.
     """
@@ -346,7 +347,7 @@ def _table(found: pd.DataFrame, data: Dataset, kernel: str, measure: str) -> Res
 
 
 def _width(width: int, data: Dataset) -> str:
-    """Format a number of directions, as a multiple of d if it is one."""
+    """Format a number of directions, as a multiple of d if possible."""
     multiple, over = divmod(width, data.X.shape[1])
     return f"{width:,}" if over else f"{multiple}d"
 

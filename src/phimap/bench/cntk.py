@@ -171,7 +171,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _findings(found: pd.DataFrame, origin: str) -> list[Finding]:
-    """Return our accuracies with those of Table 1 at the same width; for gradient features, at the nearest width."""
+    """Return our accuracies and Table 1's at the same width; for gradient features, at the nearest width."""
     findings = []
     for (method, width, n_rows), fits in found.groupby(["method", "n_components", "n_rows"], sort=False):
         known = {

@@ -1,7 +1,7 @@
 """Error and accuracy of data-dependent and data-independent features, against number of features and time.
 
 Liu, Huang, Chen, Suykens (2021), *Random features for kernel approximation*, Sections 2.4 and 4, describe the methods
-without measuring them. All times are those of a whole fit, including the selection of features and the choice of alpha.
+without measuring them. All times are times of a whole fit, including the selection of features and the choice of alpha.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def run(
 ) -> Iterator[dict[str, Any]]:
     """Fit every method at every scale and width.
 
-    Each method is fitted once before, without timing, because it compiles.
+    Each method is first fitted once without timing, because its first fit compiles loops.
 
     `scale` is the length scale of the kernel in units of the median distance, NaN if it was searched for. `error` is
     the relative Frobenius error against the Gaussian kernel on test rows, NaN for methods that estimate another kernel.
@@ -154,7 +154,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _findings(dataset: str, scale: float, found: pd.DataFrame, n_rows: int) -> Iterator[Finding]:
-    """Return the smallest error and the best score at the middle width, with those of plain features."""
+    """Return the smallest error and the best score at the middle width, and the results of plain features."""
     widths = sorted(set(found["n_components"]))
     width, draws = widths[len(widths) // 2], found["seed"].nunique()
     means = found[found["n_components"] == width].groupby("method", sort=False)[["error", "score"]].mean()
@@ -167,7 +167,7 @@ def _findings(dataset: str, scale: float, found: pd.DataFrame, n_rows: int) -> I
 
 
 def of_scale(found: pd.DataFrame, scale: float) -> pd.DataFrame:
-    """Select the measurements at this length scale, and those of the method that searches for a length scale."""
+    """Select the measurements at this length scale, and all of the method that searches for a length scale."""
     return found[(found["scale"] == scale) | (found["method"] == METRIC)]
 
 

@@ -1,4 +1,4 @@
-"""The data sets of the experiments, read from a folder that the user names."""
+"""The data sets of the experiments, read from a folder that the user specifies."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def network_labels(
     The network has `depth` convolutions with rectified units, the mean over all pixels and a linear output. The maps
     estimate the tangent kernel of this architecture. All layers are trained by Adam with cross-entropy; the step size
     falls to zero along half a cosine. Augmentation, normalisation and selection by held-out images are not used. A GPU
-    is used if there is one, and then results are not reproducible to the bit.
+    is used if available; its results are not bitwise reproducible.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def network_labels(
     device = "cuda" if torch.cuda.is_available() else "cpu"
     classes, numbers = np.unique(y, return_inverse=True)
     images, targets = torch.from_numpy(np.moveaxis(X, -1, 1).copy()).to(device), torch.from_numpy(numbers).to(device)
-    # torch has a global generator, whose state is restored afterwards.
+    # torch has only a global generator. Its state is restored afterwards.
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         layers: list[object] = []

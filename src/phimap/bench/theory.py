@@ -6,8 +6,8 @@ of features with which ``K + alpha I`` is approximated to a factor of 1 +- epsil
 circle, in three tight clusters, or all equal. Lemma 3 of Han et al.: sketches of products. Lemma 3 of Zandieh et al.:
 Taylor polynomials.
 
-Differences from the sources: the sources state bounds without testing them. Only 12 rows are used, because the promised
-numbers of features grow with the number of rows.
+Differences from the sources: the sources state bounds without testing them. Only 12 rows are used, because the numbers
+of features in the bounds grow with the number of rows.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ VARIANCES: dict[str, tuple[str, dict[str, Any]]] = {
 
 # Methods whose variance the survey does not print. For ORF it has a ratio for many columns.
 _OWN_FORMULAS = ("gaussian-offset", "orthogonal", "orthogonal-offset")
-# The branch of a minimum in the source that the experiment is about.
+# The source's bound is a minimum of two terms. The experiment tests this term.
 _BRANCHES = {(_ZANDIEH, "Theorem 7"): " of the branch without ranks"}
 
 
@@ -89,7 +89,7 @@ def variances(draws: int = DRAWS, seed: int = 0) -> Iterator[dict[str, Any]]:
     """Measure every variance at every distance, with the library's features."""
     for method, (_, options) in VARIANCES.items():
         for tau in TAUS:
-            # The difference has a random direction, so no structured projection treats it specially.
+            # The difference has a random direction, so it is not a special direction for structured projections.
             difference = np.random.default_rng(seed).standard_normal(COLUMNS)
             rows = np.stack([np.zeros(COLUMNS), tau * difference / np.linalg.norm(difference)]) + 0.3
             width = DIRECTIONS if "pairing" in options else 2 * DIRECTIONS
@@ -125,8 +125,8 @@ def biases(seed: int = 0) -> Iterator[dict[str, Any]]:
         yield _row("gaussian-normalized", f"{tau:g}", predicted, found, DIRECTIONS, _BIAS_DRAWS)
     for tau in SORF_TAUS:
         rows = np.zeros((2, SORF_COLUMNS))
-        # The difference of the rows has two nonzero columns. For such sparse rows SORF is far from Gaussian directions,
-        # which give no bias.
+        # The difference of the rows has two nonzero columns. For such sparse rows the directions of SORF are far from
+        # Gaussian. Gaussian directions would have no bias.
         rows[1, :2] = 0.6 * tau, -0.8 * tau
         found = _estimates(rows, 2 * SORF_COLUMNS, _SORF_DRAWS, seed, projection="sorf")
         predicted = pm.theory.estimator_bias("sorf", tau, SORF_COLUMNS, SORF_COLUMNS)
@@ -185,7 +185,7 @@ BOUNDS: dict[str, tuple[Sequence[tuple[str, str]], Callable[..., np.ndarray], An
 
 
 def bounds(draws: int = _BOUND_DRAWS) -> Iterator[dict[str, Any]]:
-    """Test the number of features that each bound promises, on every set of hard rows."""
+    """Draw the number of features that each bound requires, and test the bound on every set of hard rows."""
     for name, (_, features, kernel) in BOUNDS.items():
         for rows, X in hard_rows().items():
             K = kernel(X)

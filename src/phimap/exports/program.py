@@ -228,7 +228,7 @@ def _beside(ops: TraceOps, left: Traced, right: Traced) -> Traced:
 
 
 def _has_landmarks(value: Any) -> bool:
-    """Whether a record has landmarks, whose whitened coefficients are large and cancel."""
+    """Whether a record has landmarks. With whitened coefficients, their outputs lose digits by cancellation."""
     if isinstance(value, tuple):
         return any(map(_has_landmarks, value))
     if not (is_dataclass(value) and isinstance(value, Record)):

@@ -10,7 +10,7 @@ import numpy as np
 from phimap.random_map import MapRecord, RandomMap
 
 # A plan is measured only if its predicted error is at most this many times the predicted error of the first plan.
-# Predictions can be wrong by such a factor: for sketches of few inputs they are too low.
+# Predictions can be wrong by this factor: for sketches of few inputs they are too low.
 _DOUBT = 3.0
 
 
@@ -45,7 +45,7 @@ def draw_best(
 
     Plans are ordered by the reliability of their predictions, the most reliable first. If several plans have similar
     predictions, all of them are drawn, and the one with the least `measured_error` is returned. If `measured_error` is
-    None, the plan with the least predicted error is drawn. If plans are equally good, the last of them is taken.
+    None, the plan with the least predicted error is drawn. Among equally good plans, the last is taken.
     """
     kept: list[Plan] = []
     for plan in plans:

@@ -205,8 +205,8 @@ def _fourier(kernel: StationaryKernel, **common: Any) -> FeatureMap:
 
 
 def _arccosine(kernel: ArcCosine, **common: Any) -> FeatureMap:
-    # With exact degrees 0 and 1, the map has one layer for the composed kernel. This has less error than several
-    # layers, and is not biased.
+    # With exact degrees 0 and 1, the map has one layer for the composed kernel. One layer has less error than several
+    # layers, and no bias.
     exact_degrees = (0, 1) if kernel.depth > 1 else ()
     return ArcCosineFeatures(kernel.order, depth=kernel.depth, exact_degrees=exact_degrees, **common)
 

@@ -1,4 +1,4 @@
-"""The average of a kernel model and boosted trees, with the share of the trees that validation rows choose."""
+"""The average of a kernel model and boosted trees. Validation rows determine the share of the trees."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ LEAST_ROWS = 1000
 # Largest number of rounds, and of trees of all targets together. The learning rate times the largest number of rounds
 # is `_PATH`, up to the largest rate.
 _MOST_ROUNDS, _MOST_TREES, _PATH, _MOST_RATE = 250, 2000, 25.0, 0.2
-# Least number of rounds that trees are worth.
+# Least number of rounds; trees with fewer rounds are not used.
 _LEAST_ROUNDS = 50
-# Number of parts in which rounds are added. No part follows one that gains less than `_LEAST_GAIN` of the squared
-# error.
+# Number of parts in which rounds are added. The last part is the first that lowers the squared error by less than the
+# share `_LEAST_GAIN`.
 _PARTS = 5
-# Share of the rows left out from which trees are grown again on all rows. A smaller share is not missed.
+# If at least this share of the rows was left out, trees are grown again on all rows. A smaller share makes little
+# difference.
 _MISSED = 0.25
 # Number of rounds between two sizes of the ensemble that are compared.
 _STEP = 10
@@ -41,18 +42,19 @@ _STEP = 10
 _COLUMN_BYTES, _TARGET_BYTES = 25, 64
 # Shares of the trees that are compared by the log loss.
 _SHARES = np.arange(21) / 20
-#: Number of folds of few rows, and least number of rows without folds. Models of fewer rows have no corrections, so
-#: that the errors at any row left out are known.
+#: Number of folds for few rows, and least number of rows without folds. Models of fewer rows have no corrections, so
+#: their leave-one-out errors are known at every row.
 _FOLDS, FOLDED_ROWS = 3, 8000
-# Share of the squared error that trees must gain, and least ratio of the gain to its standard error over rows or units.
+# Least share by which trees must lower the squared error, and least ratio of this gain to its standard error over rows
+# or units.
 _LEAST_GAIN, _LEAST_RATIO = 0.005, 1.0
 
 
 def may_grow(fitted: Fitted, rows: Any, n_rows: int, settings: FitSettings) -> bool:
     """Whether trees are to be tried for a model with a squared loss, if the time limit has not passed.
 
-    They must be requested, and the kernel must be chosen automatically. The rows must be on this machine, dense, not
-    images, numerous enough, and fit the byte budget.
+    The user must request trees, and the kernel must be chosen automatically. The rows must be on this machine, dense,
+    not images, numerous enough, and fit the byte budget.
     """
     inputs, n_outputs = fitted.inputs, fitted.targets.n_outputs
     return (
@@ -93,19 +95,19 @@ def with_trees(
     -------
     fitted : Fitted
     left_out : LeftOut
-        Errors of the averaged model at the validation rows and the conformal rows; the given ones without trees.
+        Errors of the averaged model at the validation rows and the conformal rows; unchanged without trees.
 
     Notes
     -----
-    The trees see the columns as they are, before any scaling. Let e be the errors of the kernel model, and g those of
-    the trees, at rows that were left out of both. The share of the trees with the least squared error is
-    :math:`\langle e, e - g \rangle / |e - g|^2`, clipped to the interval from 0 to 1. The number of rounds is that with
-    the least squared error. Of labels, the share is then chosen anew by the log loss of calibrated probabilities.
+    The trees are grown on the unscaled columns. Let e be the errors of the kernel model, and g those of the trees, at
+    rows that were left out of both. The share of the trees with the least squared error is :math:`\langle e, e - g
+    \rangle / |e - g|^2`, clipped to the interval from 0 to 1. The number of rounds minimises the squared error. For
+    labels, the share is then chosen again, by the log loss of calibrated probabilities.
 
-    The rows left out are the validation rows; below 8,000 rows, they are all rows of the sample but the conformal
-    rows, in three folds. Trees that choose lack the conformal rows, too. If a quarter of the rows were left out or
-    more, as many rounds are then grown on all rows. **Cost.** That of the boosting, with folds up to three times as
-    much.
+    The rows left out are the validation rows. Below 8,000 rows, they are instead all rows of the sample except the
+    conformal rows, in three folds. While the share is chosen, trees are grown without the conformal rows, too. If at
+    least a quarter of the rows were left out, the same number of rounds is then grown on all rows. **Cost.** The cost
+    of the boosting; with folds, up to three times as much.
     """
     n_jobs, held_out = settings.n_jobs, validation.held_out_keys
     with stages.stage("trees", _most_rounds(fitted.targets.n_outputs), "rounds") as advance:
@@ -136,7 +138,7 @@ def with_trees(
         n_rounds, share = chosen
         trees = parts[0][0].first(n_rounds)
         by_fold = [boosting.first(n_rounds).outputs(every.X[held], n_jobs) for boosting, _ in parts]
-        # All folds lack the conformal rows, and each fold lacks its own rows.
+        # The boosting of a fold uses neither the conformal rows nor the rows of the fold.
         outputs = np.mean(by_fold, axis=0)
         for found, (_, own) in zip(by_fold, parts, strict=True):
             outputs[own] = found[own]
@@ -144,7 +146,8 @@ def with_trees(
         if len(held) > _MISSED * len(keys):
             grown = boosting_of(every).grow(n_rounds)
             seen = left_out.rows.targets - grown.outputs(every.X[held], n_jobs)
-            # Boosting may diverge on some rows alone. Otherwise trees err less at rows from which they were grown.
+            # Trees normally have smaller errors at the rows on which they were grown. Larger errors mean that the
+            # boosting on all rows has diverged.
             trees = grown if np.square(seen[~conformal]).sum() <= np.square(errors[~conformal]).sum() else trees
     left_out = left_out._replace(errors=left_out.errors + share * (errors - left_out.errors))
     calibration = calibration_of(fitted.targets, left_out.part(~conformal), settings.loss)
@@ -153,16 +156,17 @@ def with_trees(
 
 
 def _takes_folds(validation: ValidationRows) -> bool:
-    """Whether trees are judged by the rows of the sample but the conformal rows, in folds; else by the validation rows.
+    """Whether trees are validated in folds of the sample, without the conformal rows, or else on the validation rows.
 
-    A tenth of few rows is too little evidence. Folds never divide a unit, and there are none if the latest rows judge.
+    In small tables, a tenth of the rows is too few. Folds do not divide units. They are not used if the latest rows are
+    held out.
     """
     in_time = validation.units is not None and validation.units.in_time
     return not in_time and validation.n_rows < FOLDED_ROWS
 
 
 def n_judging(validation: ValidationRows) -> int:
-    """Return the number of rows besides the conformal rows whose errors `with_trees` needs."""
+    """Return the number of rows whose errors `with_trees` needs, not counting the conformal rows."""
     n_validation = validation.skipped_keys.size
     return max(MOST_SCALE_ROWS, validation.sample.keys.size if _takes_folds(validation) else n_validation)
 
@@ -203,12 +207,12 @@ def _chosen(
     n_jobs: int | None,
     advance: Callable[[int], None],
 ) -> tuple[int, float] | None:
-    """Return the number of rounds and the share of the trees; None if they gain too little.
+    """Return the number of rounds and the share of the trees; None if trees lower the error too little.
 
     Parameters
     ----------
     parts : sequence of (Boosting, ndarray of bool, shape (r,))
-        For each fold its rows, and boosting without them.
+        For each fold: the boosting without the rows of the fold, and the mask of these rows.
     X : ndarray of shape (r, d)
         The rows left out.
     judging : tuple of LeftOut and ndarray of int, shape (r,), or None

@@ -102,10 +102,10 @@ class KernelModel(BaseEstimator):
             of alpha, a row is held out with its whole weight.
         groups : array-like of shape (n_samples,), optional
             Group of each row, such as the person or the machine that it belongs to. Every choice of the fit (search,
-            alpha, corrections, calibration, conformal scores) holds out the rows of a group together, so that it is
-            made for rows of new groups. With ``validation="last"``, groups are moments in time, the largest of which
-            are held out: numbers, dates, or texts of dates in one form, which must tell the day from the month. Not for
-            Dask collections.
+            alpha, corrections, calibration, conformal scores) holds out the rows of a group together. The choices then
+            suit rows of new groups. With ``validation="last"``, groups are moments in time, and the latest are held
+            out. They are numbers, dates, or texts of dates in one form with an unambiguous order of day and month. Not
+            for Dask collections.
 
         Returns
         -------
@@ -127,8 +127,8 @@ class KernelModel(BaseEstimator):
         Notes
         -----
         **Cost.** With n rows and m components, a fit forms the features of all rows. The Gram matrix takes n m^2 flops.
-        Two Cholesky factorisations of order m follow, one of them to choose alpha. If n < m or n is at most 2,048, the
-        fit uses the dual form, whose factorisations have order n. Memory: three packed triangles of 4 m^2 bytes and one
+        Two Cholesky factorisations of order m follow; the first chooses alpha. If n < m or n is at most 2,048, the fit
+        uses the dual form, whose factorisations have order n. Memory: three packed triangles of 4 m^2 bytes and one
         batch of features; only the dual form holds the n x m feature matrix. Solvers in passes keep the features that
         fit half of the remaining byte budget, and form the others again in each pass.
 
@@ -341,7 +341,7 @@ class KernelModel(BaseEstimator):
         return self
 
     def _with_more_rows(self) -> Self:
-        """Drop the solution after rows were added to the state, so that it is computed again when next needed."""
+        """Drop the solution after rows were added to the state. It is computed again when needed."""
         n_rows = self._state.sums.n_rows
         self._fitted = replace(
             self._fitted, n_samples_seen=n_rows, solution=None, corrections=None, trees=None, calibration=None
@@ -455,7 +455,7 @@ class KernelModel(BaseEstimator):
         return self._apply(Fitted.predictions, X)
 
     def compile(self) -> Self:
-        """Compile all loops that predictions of this model need, so that the first one is as fast as later ones.
+        """Compile all loops that predictions of this model need, so that the first prediction is as fast as later ones.
 
         Returns
         -------
@@ -469,8 +469,8 @@ class KernelModel(BaseEstimator):
         -----
         A row is predicted in float64 and in float32. This compiles loops, or reads them from the cache, and prepares
         the coefficients. A model with an encoder also encodes a row of missing cells. No fitted number changes.
-        `pm.load` calls this method for models on the CPU. It must be called by hand for models that joblib loaded, and
-        for models on another device.
+        `pm.load` calls this method for models on the CPU. Users must call it for models that joblib loaded, and for
+        models on another device.
 
         **Cost.** Seconds if no loop is cached for this machine (``phimap info --compile`` caches all loops), else less
         than a second.
@@ -488,7 +488,7 @@ class KernelModel(BaseEstimator):
 
     def _score_collection(self, X: Any, y: Any, sample_weight: Any) -> float:
         """Return the score on Dask collections."""
-        # `predict` is lazy here. It is called because it raises an error at once if the rows do not suit the model.
+        # `predict` returns a lazy result here. The call raises an error at once if the rows do not suit the model.
         self.predict(X)
         predict = partial(_outputs, Fitted.predictions, self.device, self.n_jobs, {})
         return score_collection(self._solved(), predict, X, y, sample_weight)
@@ -529,7 +529,7 @@ class KernelModel(BaseEstimator):
     def solver_(self) -> RidgeSolver:
         """Sums over the training rows, or the features of the rows in dual form.
 
-        Absent after a solver that makes passes.
+        The attribute is absent after a solver that makes passes.
         """
         return self._state.sums
 
@@ -603,7 +603,7 @@ def _outputs(
 
 
 def _refuse_units(groups: Any, settings: FitSettings) -> None:
-    """Raise an error if rows that other machines hold would have to be held out by groups or in time."""
+    """Raise an error if rows on other machines would have to be held out by groups or in time."""
     if groups is not None or settings.last:
         given = "`groups`" if groups is not None else "`validation`='last'"
         raise ValueError(

@@ -18,7 +18,7 @@ from phimap.records import Record, of_number
 # separated without error.
 _CENTRE = np.array([1.2, -2.0])
 _SPREAD = 1.0
-# Bounds of the search: no data have moved the logarithms this far from their prior means.
+# Bounds of the search. The logarithms were always closer to their prior means on real data.
 _FARTHEST = 6.0
 # For x below this, log(softplus(x)) equals x in float64.
 _LINEAR = -36.0

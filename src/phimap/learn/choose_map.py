@@ -64,7 +64,7 @@ def choose_map(
     -------
     mapped : ScaledMap
     search : SearchLog or None
-        None if there was no choice to make.
+        None if nothing was to be chosen.
     """
     assert summary.moments is not None
     source = _SearchSource(summary, inputs, targets, settings)
@@ -97,7 +97,7 @@ def choose_map(
                 n_jobs=settings.n_jobs,
             )
     columns = summary.columns.settled(summary.moments, scaled(scaling, first_rows))
-    # Validation rows must not be landmarks: the features are exact at landmarks.
+    # Validation rows must not be landmarks, because the kernel estimate is exact at landmarks.
     n_wanted, conformal = max(feature_map.fit_rows(), LENGTH_SCALE_ROWS), source.held_out.conformal
     sample = summary.map_sample.skipping(CAPACITY, n_wanted, without=conformal)
     encoded = targets.encode(sample.y) if feature_map.wants_targets else None
@@ -140,7 +140,7 @@ def _choose_kernel(
 ) -> tuple[SearchResult, Scaling]:
     """Choose the kernel and the scaling.
 
-    The scaling may squash columns or replace them by ranks; the metric is added later.
+    The scaling may compress heavy tails of columns or replace columns by ranks; the metric is added later.
 
     If the search has nothing to choose, the median distance of scaled `rows` (r, d), with `weights` (r,), is the length
     scale.
@@ -150,7 +150,7 @@ def _choose_kernel(
     metrics = spec.metrics(rows.shape[1], sparse=is_sparse, image=inputs.image_shape is not None)
     families = spec.families(metrics, rows.shape[1], sparse=is_sparse)
     if settings.monotonic_cst is not None and settings.searches_kernel:
-        # A kernel of all columns together is zero between the rows, so that its models cannot be monotone there.
+        # A product kernel of all columns is nearly zero between the rows, so its models cannot be monotone there.
         families = [additive()]
     if spec.fits_mixture:
         sample = source.sample(scaling)
@@ -173,7 +173,7 @@ def _choose_kernel(
 
 
 def _other_forms(source: _SearchSource) -> list[Scaling]:
-    """Return scalings that squash heavy tails, and that replace columns by ranks, where the search may choose them."""
+    """Return the other scalings that the search may choose: compressed tails of columns, and ranks of columns."""
     settings, X = source.settings, source.summary.map_sample.X
     if settings.standardize != "auto" or not settings.searches_kernel or sparse.issparse(X):
         return []
@@ -186,9 +186,9 @@ def _other_forms(source: _SearchSource) -> list[Scaling]:
 
 
 def _form_of_monotone_effects(source: _SearchSource) -> Scaling | None:
-    """Return the scaling that replaces columns by ranks if effects must be monotone and the form is open, else None.
+    """Return the scaling to ranks if effects must be monotone and the user has not fixed the form, else None.
 
-    A model of columns with heavy tails has a bump at each isolated row, and no grid finds all of them. Ranks have no
+    With heavy tails, a model has a bump at each isolated row, and a grid misses some of the bumps. Ranks have no
     isolated values.
     """
     settings, X = source.settings, source.summary.map_sample.X

@@ -42,7 +42,8 @@ encode, device, memory, n_jobs, random_state, verbose : optional
     class_weight : dict, "balanced" or None, default=None
         Factors for the weights of the rows of each class, in the fit and in the choice of alpha, by the conventions of
         scikit-learn: ``"balanced"`` takes n / (n_classes n_c) with n_c the (weighted) number of rows of a class; a
-        class missing from a dict has factor 1. They affect neither the scales of the columns nor the length scale.
+        class missing from a dict has factor 1. These factors affect neither the scales of the columns nor the length
+        scale.
     solver : {"auto", "cholesky", "cg"}, default="auto"
         As in `KernelRegressor`, for the squared loss. The other losses always use a quasi-Newton solver, which makes
         several passes over the rows.
@@ -98,8 +99,8 @@ scaling_, encoder_, solver_, statistics_, n_features_in_, n_samples_seen_
         Parameters
         ----------
         X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
-            The first call fixes the scaling, the kernel and the feature map, so its rows should be typical. A model of
-            rows that come in parts errs more than a fit to all of them, which `fit_batches` is.
+            The first call fixes the scaling, the kernel and the feature map, so its rows should be typical. A model
+            that learns rows in parts has larger errors than a fit to all rows, such as `fit_batches`.
         y : array-like of shape (n_samples,)
         classes : array-like, optional
             All labels that will occur; required in the first call unless its rows contain all of them.
@@ -148,7 +149,8 @@ scaling_, encoder_, solver_, statistics_, n_features_in_, n_samples_seen_
         ----------
         X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
         **others
-            Nothing else is taken: ``return_std=True`` of regressors is refused with a hint at `predict_proba`.
+            Other arguments raise an error. For ``return_std=True``, which regressors accept, the message suggests
+            `predict_proba`.
 
         Returns
         -------
@@ -177,7 +179,7 @@ scaling_, encoder_, solver_, statistics_, n_features_in_, n_samples_seen_
 
     @property
     def predict_interval(self) -> Any:
-        """Absent: intervals are of numbers. The error names the methods of a classifier."""
+        """Raise an error that names the methods of a classifier. Intervals exist only for numbers."""
         raise AttributeError(
             "`predict_interval` is a method of KernelRegressor, got it on KernelClassifier. Use predict_set for sets "
             "of classes with a given coverage, or predict_proba for probabilities."
@@ -198,7 +200,7 @@ scaling_, encoder_, solver_, statistics_, n_features_in_, n_samples_seen_
         return self._apply(Fitted.decisions, X)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the probabilities of the classes. All of them are finite.
+        """Logarithms of the probabilities of the classes. All are finite.
 
         Parameters
         ----------
@@ -236,12 +238,12 @@ scaling_, encoder_, solver_, statistics_, n_features_in_, n_samples_seen_
         ------
         ValueError
             If the loss is not the logistic loss and the model has no calibration, because the model file is of an
-            earlier version, or because the byte budget had no room for a sample of validation rows.
+            earlier version, or because a sample of validation rows did not fit the byte budget.
         """
         return self._apply(Fitted.probabilities, X, loss=self.loss)
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> Any:
-        """Sets of classes that hold the right class with a given probability.
+        """Sets of classes that contain the right class with a given probability.
 
         Parameters
         ----------
@@ -271,7 +273,7 @@ scaling_, encoder_, solver_, statistics_, n_features_in_, n_samples_seen_
         classes are taken in the order of their probabilities until their sum exceeds the threshold. These are the sets
         of the source without randomisation. The most probable class is always in the set, so the coverage is at least
         the accuracy of the model. The coverage is marginal, over all rows and classes. Rows count with the weights of
-        the fit, those of `class_weight` among them.
+        the fit, including the weights of `class_weight`.
 
         References
         ----------

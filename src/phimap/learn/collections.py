@@ -37,7 +37,7 @@ class PredictionScore(Accumulator):
     Attributes
     ----------
     moments : ColumnMoments
-        Moments of the targets; for a classifier, moments of the correct predictions, each of which counts 1.
+        Moments of the targets; for a classifier, moments of an indicator of correct predictions.
     sums : ndarray of shape (t,) or float
         Weighted sums of squared errors, or total weight of the correctly predicted rows.
     gathered : tuple of (targets, predictions, weights)
@@ -219,9 +219,9 @@ def _parts(X: Any, y: Any, sample_weight: Any) -> list[Part]:
 
 
 def _looks(kind: LearnerKind, X: Any) -> bool:
-    """Return whether cells of `X` must be read to decide if `X` needs an encoder.
+    """Return whether the cells of `X` must be read to decide whether `X` needs an encoder.
 
-    This is so for a frame of numbers in which cells may be missing.
+    The result is True for a frame of numbers in which cells may be missing.
     """
     if not is_dask_frame(X) or kind.encode is None or isinstance(kind.encode, TableEncoder):
         return False

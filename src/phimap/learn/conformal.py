@@ -49,7 +49,7 @@ class ErrorScale(Record):
         """Return the scale of `errors` (r, t) at rows with features `Z` (r, m); None if a target has no errors."""
         sizes = np.abs(errors)
         least = np.quantile(sizes, _LEAST_ERROR, axis=0)
-        # If many predictions are exact, their errors do not show the size of the other errors.
+        # If many predictions are exact, their errors are zero and would hide the size of the other errors.
         if len(sizes) < 2 or not least.all():
             return None
         solution = solve_ridge_dual(Z, np.log(np.maximum(sizes, least)), weights=weights)
@@ -104,10 +104,10 @@ class Conformal(Record):
         order = np.argsort(scores, axis=0, kind="stable")
         counted = np.ones(len(scores)) if weights is None else weights / weights.mean()
         levels = np.cumsum(counted[order], axis=0) / (len(scores) + 1)
-        # Each part is represented by its largest score, so that no threshold becomes smaller.
+        # Each part is represented by its largest score, so thresholds do not become smaller.
         kept = np.ceil(np.linspace(1, len(scores), min(len(scores), _MOST_SCORES))).astype(np.intp) - 1
         ascending = np.take_along_axis(scores, order, axis=0)[kept]
-        # The level of a part is that of its last score: a coverage within the part needs this score.
+        # The level of a part is the level of its last score: a coverage within the part needs this score.
         return cls(ascending, np.minimum(levels[kept], 1.0), scale)
 
     def reaches(self, coverage: float) -> bool:
@@ -134,7 +134,7 @@ class CoverageWarning(UserWarning):
 def check_coverage(coverage: float, conformal: Conformal | None, purpose: str) -> float:
     """Return `coverage` as a number between 0 and 1.
 
-    Warn if it is too large for the conformal scores of a model, if there are any; `purpose` states what that rules out.
+    Warn if the coverage is too large for the number of conformal scores; `purpose` completes the message.
     """
     coverage = check_real("coverage", coverage, above=0.0)
     if not coverage < 1:

@@ -30,9 +30,9 @@ def correct(
 ) -> tuple[Fitted, Residuals | None]:
     """Return the model with corrections of its residuals if they lower the validation error, else the model itself.
 
-    The second result has the residuals from which corrections were learned; None without corrections. If units are held
-    out, the validation rows are whole units. So the corrections are judged by rows that have no neighbours of their own
-    unit among the training rows.
+    The second result contains the residuals from which corrections were learned. It is None without corrections. If
+    units are held out, the validation rows are whole units. So corrections are validated on rows whose units are absent
+    from the training rows.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ def correct(
 def may_correct(fitted: Fitted, rows: Any, n_rows: int, settings: FitSettings) -> bool:
     """Whether corrections are to be tried for a model with a squared loss, if the time limit has not passed.
 
-    They must be requested, and the kernel must be a stationary one chosen automatically. The rows must be on this
-    machine, dense, not images, numerous enough, and fit the byte budget.
+    The user must request corrections, and the kernel must be stationary and chosen automatically. The rows must be on
+    this machine, dense, not images, numerous enough, and fit the byte budget.
     """
     inputs, m = fitted.inputs, fitted.map.width
     wanted = settings.corrections and settings.searches_kernel and fitted.map.kernel.is_stationary

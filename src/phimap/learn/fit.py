@@ -76,7 +76,7 @@ def fit(
         Checked and encoded rows.
     inputs : InputEncoding
     targets : Targets
-        Targets as found in the first rows.
+        Targets inferred from the first rows.
     settings : FitSettings
     summary : RowSummary, optional
         Summary of the rows; None computes it in a first pass. Not used with groups.
@@ -109,7 +109,7 @@ def fit(
     late: list[str] = []
 
     def tries(part: str, model: Fitted) -> bool:
-        """Whether a part is to be tried; parts for which the time limit has passed are noted in `late`."""
+        """Whether a part is to be tried. If the time limit has passed, the name of the part is added to `late`."""
         if not _PARTS[part](model, rows, summary.n_rows, settings):
             return False
         if is_late := settings.is_over:
@@ -117,7 +117,7 @@ def fit(
         return not is_late
 
     def solved(loss: str) -> _Solved:
-        """The model with the least loss of this name, with corrections and trees where they serve."""
+        """The solved model with this loss, with corrections and trees if they lower the validation error."""
         of_loss = replace(settings, loss=loss)
         shape = RowShape.of(summary.sample.X, targets.n_outputs)
         solver = choose_solver(of_loss, summary.n_rows, mapped.width, shape, n_flops=mapped.record.n_flops)
@@ -125,7 +125,7 @@ def fit(
         problem = _problem(rows, summary, extreme, mapped, targets, of_loss, solver, stages)
         solution, sums = solver.member(problem)
         validation = problem.validation
-        # The features that were kept between passes would take memory of the steps that follow.
+        # The features that were kept between passes are dropped, because the next steps need the memory.
         del problem
         fitted = with_solution(unsolved, replace(_checked(solution), choice=solver.reason), loss)
         if sums is None:
@@ -150,7 +150,8 @@ def fit(
     loss, ratio = settings.first_loss, 1.0
     if settings.loss == "auto" and search is not None:
         loss, ratio = search.best_loss()
-    # Corrections and trees need the squared loss. They compete with the other loss.
+    # Corrections and trees need the squared loss. The model with these parts is compared with the model of the other
+    # loss.
     competes = loss != settings.first_loss and bool([part for part in _PARTS if tries(part, unsolved)])
     found = solved(settings.first_loss if competes else loss)
     if competes and ratio < (1 - LEAST_GAIN) * _ratio_of_parts(found.fitted):
@@ -159,7 +160,7 @@ def fit(
     return FitResult(replace(found.fitted, untried=untried), found.state, stages.finished)
 
 
-# Parts that may be added to the kernel model, and functions that tell whether they are to be tried.
+# Parts that may be added to the kernel model, each with a function that decides whether to try it.
 _PARTS: dict[str, Callable[..., bool]] = {"corrections": may_correct, "trees": may_grow}
 
 
@@ -205,7 +206,7 @@ def add_rows(rows: ArrayBatches, fitted: Fitted, state: TrainingState, settings:
 
 
 def held_out_units(rows: TrainingRows, groups: np.ndarray | None, settings: FitSettings) -> RowUnits | None:
-    """Return the units that are held out together; None if single rows are."""
+    """Return the units that are held out together; None if single rows are held out."""
     if groups is None and not settings.last:
         return None
     n_rows = getattr(rows, "n_rows", None) if groups is None else len(groups)
@@ -297,7 +298,7 @@ def batch_height(settings: FitSettings, n_rows: int | None, n_given: int, width:
 
 
 def array_batches(rows: Batch, targets: Targets, settings: FitSettings, width: int, *, complete: bool) -> ArrayBatches:
-    """Return batches of rows in memory for `width` features; `complete` says that no further rows will come."""
+    """Return batches of rows in memory for `width` features; `complete` means that no further rows will come."""
     X, y, _ = rows
     shape, n_rows = RowShape.of(X, targets.n_outputs_of(y)), X.shape[0]
     return ArrayBatches(*rows, batch_height(settings, n_rows if complete else None, n_rows, width, shape))
@@ -339,7 +340,7 @@ def solve_state(fitted: Fitted, state: TrainingState, settings: FitSettings) -> 
 
 
 def _ratio_of_parts(fitted: Fitted) -> float:
-    """The log loss of a classifier with corrections and trees, divided by that without them; 1 if there are none."""
+    """The ratio of the log losses of a classifier with and without corrections and trees; 1 if it has neither."""
     plain = calibration_of(fitted.targets, fitted.solved.held_out, "squared")
     if (fitted.corrections is None and fitted.trees is None) or fitted.calibration is None or plain is None:
         return 1.0

@@ -56,15 +56,15 @@ class Fitted(Record):
     corrections : Corrections or None
         Corrections that are added to the linear outputs, region by region.
     trees : BoostedTrees or None
-        Trees with whose outputs those of the kernel model are averaged.
+        Trees that are averaged with the kernel model.
     calibration : Calibration or None
         Map from the outputs of a classifier to probabilities. None if the loss itself gives probabilities, or if no
         rows were held out.
     loss : str or None
         Loss of the solution; None in files of earlier versions, which have the parameter `loss` of the learner.
     conformal : Conformal or None
-        Scores of rows that took part in no choice, for intervals and sets of classes; None in files of earlier
-        versions, and if no such scores are known.
+        Scores of rows that were not used in any choice, for intervals and sets of classes. None in files of earlier
+        versions, and if there are no such rows.
     has_units : bool
         Whether groups or moments in time were held out in the fit, so that further rows cannot be added.
     untried : tuple of str
@@ -117,12 +117,12 @@ class Fitted(Record):
 
     @cached_property
     def _linear(self) -> LinearOutputs:
-        """The linear outputs of `_coefs`, which fit float32 in the units of the solver."""
+        """The linear outputs of `_coefs`. In the units of the solver, the outputs fit float32."""
         return LinearOutputs(self.map, self._coefs)
 
     @property
     def _coefs(self) -> np.ndarray:
-        """Coefficients (m, t) of the outputs, in the units of the solver; those of the scale of the errors follow."""
+        """Coefficients (m, t) of the outputs, in the units of the solver, then the coefficients of the error scale."""
         coef, units = self.solved.coef, self.targets.units
         coef = coef if units is None else np.ldexp(coef, -units.exponent)
         of_errors = None if self.conformal is None else self.conformal.scale
@@ -149,18 +149,18 @@ class Fitted(Record):
     def warm(self, X: Any, compute: Compute) -> None:
         """Predict a row in both precisions, and encode the row `X` of cells unless it is None."""
         columns = self.map.range
-        # Of rows within the training ranges, nothing warns.
+        # Rows within the training ranges cause no warning.
         row = self.map.scaling.shift if columns is None or columns.low is None else columns.low
         rows: Any = sparse.csr_matrix(row[None]) if self.inputs.sparse else row[None]
         self.scores_of_rows(rows.astype(np.float64), compute)
-        # Rows and targets of unusual size do not suit float32, and are refused there.
+        # Rows and targets of unusual size overflow in float32, which raises an error.
         with suppress(ValueError):
             self.scores_of_rows(rows.astype(np.float32), compute)
         if X is not None:
             self.inputs.rows(X)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Copies and workers derive this again.
+        # Copies and workers compute this value again.
         return {name: value for name, value in vars(self).items() if name != "_linear"}
 
     def scores(self, X: Any, compute: Compute) -> np.ndarray:
@@ -198,7 +198,7 @@ class Fitted(Record):
         return check_outputs("predictions", scores)
 
     def averaged(self, scores: np.ndarray, X: Array, n_jobs: int | None) -> np.ndarray:
-        """Return outputs (n, t) of the kernel model at checked rows `X`, averaged with those of the trees."""
+        """Return outputs (n, t) at checked rows `X`: the average of the kernel model and the trees."""
         if (trees := self.trees) is None:
             return scores
         found, units = trees.outputs(ops_for(X).to_host(X), n_jobs), self.targets.units
@@ -305,7 +305,7 @@ class TrainingState(Record):
     ----------
     sums : RidgeSolver
     sample : Reservoir
-        Random rows; those with the smallest keys are validation rows.
+        Random rows; the rows with the smallest keys are validation rows.
     extreme : ExtremeRows
         The rows farthest from the mean.
     origin : str

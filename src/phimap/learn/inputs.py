@@ -46,7 +46,8 @@ class InputEncoding(Record):
     encodes_arrays : bool
         Whether the encoder was fitted to arrays with missing cells, so that it encodes arrays as well as frames.
     fill : ndarray of shape (n_features,) or None
-        Medians of the columns of complete numbers, which replace missing cells of later rows; None refuses such cells.
+        Medians of the columns of complete numbers, which replace missing cells of later rows. None raises an error for
+        such cells.
     """
 
     learner: str
@@ -117,7 +118,7 @@ class InputEncoding(Record):
         return () if self.encoder is None else self.encoder.columns_
 
     def takes_cells(self, X: Any) -> bool:
-        """Whether the encoder is to encode `X`: a data frame, or an array if it was fitted to arrays."""
+        """Whether `X` is to be encoded: a data frame, or an array if the encoder was fitted to arrays."""
         return self.encoder is not None and (is_frame(X) or self.encodes_arrays)
 
     def filled(self, sample: Any) -> InputEncoding:
@@ -163,7 +164,7 @@ class InputEncoding(Record):
         return typical if self.encoder is None else np.zeros((1, self.width), np.float32)
 
     def settled(self) -> InputEncoding:
-        """Return the inputs after the encoder has dropped the data that it needs only for training rows."""
+        """Return the inputs, after dropping the data that the encoder needs only for training rows."""
         if self.encoder is not None:
             # The encoder drops these data in place.
             self.encoder.forget_rows().forget_folds()
@@ -255,7 +256,7 @@ def lacks_cells(X: Any) -> bool:
         X = np.asarray(X)
         X = X.astype(np.float64) if X.dtype.kind == "O" else X
     except (ValueError, TypeError):
-        # Text and rows of several lengths are refused where rows are checked.
+        # Text and rows of different lengths raise an error later, when rows are checked.
         return False
     return X.ndim == 2 and X.dtype.kind == "f" and X.shape[1] > 0 and is_missing(X)
 
@@ -267,7 +268,7 @@ def frames_in(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _first_text(X: Any) -> tuple[str, str] | None:
-    """Return place and content of the first text cell of a frame or an array; None if no cell is text."""
+    """Return row, column and content of the first text cell of a frame or an array; None if no cell is text."""
     if is_frame(X):
         texts = ((f"column {name!r}", cells) for name, cells in cells_of(X).items() if cells.is_text)
         for where, cells in texts:
@@ -349,7 +350,7 @@ class RowChecks:
     def __call__(self, X: Any, y: Any, sample_weight: Any = None, *, wanted: bool = False) -> Batch:
         """Return the rows of positive weight, their targets and weights; raise if `wanted` and there are no such rows.
 
-        Frames that an encoder is to encode stay frames.
+        Frames that will be encoded remain frames.
         """
         require_targets(self.learner, y)
         rows = X if self.inputs is None or self.inputs.takes_cells(X) else self.inputs.training_rows(X)

@@ -26,14 +26,14 @@ def with_conformal(fitted: Fitted, left_out: LeftOut | None, settings: FitSettin
     fitted : Fitted
         Solved model.
     left_out : LeftOut or None
-        Errors of the model at rows left out; None after a solver in passes, whose predictions for held-out rows chose
-        alpha as well. They then give scores, with the scale 1.
+        Errors of the model at rows left out; None after a solver in passes. Scores then come from the predictions for
+        held-out rows that also chose alpha, with the scale 1.
     settings : FitSettings
 
     Notes
     -----
-    The final model is fitted to all rows, including the conformal rows. The error of a conformal row is that of a fit
-    without this row, with the same alpha. A new row has an error of the same kind, except that the model was fitted to
+    The final model is fitted to all rows, including the conformal rows. The error of a conformal row is its error in a
+    fit without this row, with the same alpha. The error of a new row is of the same kind, but the model was fitted to
     one more row. With groups, the fit omits the whole group of the row. With ``validation="last"``, it omits all
     conformal and validation rows, which are the latest.
     """

@@ -162,7 +162,7 @@ def _constrained(
 ) -> tuple[LinearSolution, np.ndarray]:
     """Return the solution with ``D c >= 0`` for the coefficients c of each target, and the multipliers (k, t).
 
-    `start` (k, t) is where the search for the multipliers starts.
+    The search for the multipliers starts at `start` (k, t).
     """
     half = leverages.half_forms(D)
     # The solver takes fewer steps if every constraint has length 1 in the metric of the problem.
@@ -241,11 +241,11 @@ class _Grid:
         return found[np.argsort(-falls[found], kind="stable")]
 
     def worst_share(self, solution: LinearSolution) -> float:
-        """Return the largest fall, as a share of the range of the outputs."""
+        """Return the largest violation, as a share of the range of the outputs."""
         return max(0.0, -float(self._rises(solution).min(initial=0.0)))
 
     def _rises(self, solution: LinearSolution) -> np.ndarray:
-        """Return the rises (n_steps, t) of the outputs, over the ranges of the outputs at the rows."""
+        """Return the rises (n_steps, t) of the outputs, divided by the ranges of the outputs at the rows."""
         extent = np.ptp(self._features(self._rows) @ solution.coef, axis=0)
         rises = []
         for column, sign, values in self._columns:

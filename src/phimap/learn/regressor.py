@@ -40,9 +40,9 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         as many landmarks as rows.
     loss : {"squared", "huber", "quantile", "poisson", "gamma", "tweedie"}, default="squared"
         ``"squared"`` is ridge regression. ``"huber"`` penalises errors beyond 1.35 times their scale linearly, so that
-        a few wild targets have little influence. The scale is estimated, see the notes. ``"quantile"`` predicts
-        quantiles of the targets. ``"poisson"``, ``"gamma"`` and ``"tweedie"`` predict the mean of targets that are at
-        least 0 (for gamma: positive) as the exponential of a linear model, by the deviance of the law.
+        a few outliers have little influence. The scale is estimated, see the notes. ``"quantile"`` predicts quantiles
+        of the targets. ``"poisson"``, ``"gamma"`` and ``"tweedie"`` predict the mean of targets that are at least 0
+        (for gamma: positive) as the exponential of a linear model, by the deviance of the law.
     quantile : float or sequence of float, default=0.5
         Level of the quantile for ``loss="quantile"``, between 0 and 1; or several levels that ascend, whose predictions
         never cross.
@@ -50,11 +50,11 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         Power of the mean to which the variance is proportional, for ``loss="tweedie"``: from 1 (Poisson) to 2 (gamma).
         Powers between allow zeros among positive targets.
     monotonic_cst : array-like of int of shape (n_features,), dict of str to int, or None, default=None
-        1 for columns with which the predictions may only rise, -1 for those with which they may only fall, 0 for
-        others; a dict names columns. For the squared loss and numbers; there are no corrections and trees. The
-        automatic kernel is then additive, and columns become ranks if ``standardize="auto"``. The constraints hold on
-        a grid, and a `MonotonicityWarning` says by how much they are missed on another one, if that is more than a
-        thousandth of the range; see `phimap.learn.monotone`.
+        1 if the predictions must not decrease in a column, -1 if they must not increase, 0 without a constraint; a dict
+        names columns. Only for the squared loss and numeric columns, without corrections and trees. The automatic
+        kernel is then additive, and columns become ranks if ``standardize="auto"``. The constraints hold on a grid. A
+        `MonotonicityWarning` states violations on another grid that exceed a thousandth of the range; see
+        `phimap.learn.monotone`.
     alpha : float or "auto", default="auto"
         Regularisation, in the units of ``sklearn.linear_model.Ridge`` on the features. ``"auto"`` minimises the exact
         leave-one-out error for up to 2,048 rows. With more rows it minimises the squared error on up to 3,072 held-out
@@ -64,7 +64,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     length_scale : float, "auto" or "median", default="auto"
         Width of a stationary kernel named by text, in the units of the metric. ``"auto"`` chooses it by held-out error.
         ``"median"`` is the median distance between random rows, measured as in the kernel (city-block distance for
-        ``"laplacian"``). Other kernels ignore a number with a warning, so that one grid serves several kernels.
+        ``"laplacian"``). Other kernels ignore a number with a warning, so that a parameter grid can be used for several
+        kernels.
     metric : {"auto", "diagonal", "full"} or None, default="auto"
         Learned metric of the rows, to which the kernel is applied: a weight for each column or a matrix. ``"auto"``
         takes the metric that lowers the held-out error, for kernels named by text (or ``"auto"``) and up to 2,000
@@ -74,23 +75,24 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     effort : {"fast", "normal", "thorough"}, default="normal"
         Level of the search: it sets how many kernels, widths and metrics are tried, see the notes.
     time_limit : float or None, default=None
-        Seconds after which the search begins no further trial, and no corrections or trees are tried. The best kernel
-        so far is then fitted to all rows, which the limit does not shorten. The result depends on the speed of the
-        machine. None sets no limit.
+        Seconds after which no further trial of the search begins, and corrections and trees are not tried. The best
+        kernel so far is then fitted to all rows; the limit does not shorten this fit. The result depends on the speed
+        of the machine. None sets no limit.
     corrections : {"auto", None}, default="auto"
         ``"auto"`` adds to the linear model, region by region, an exact kernel model of its residuals, if that lowers
         the squared error on held-out rows by 2 %. Corrections are tried only with the squared loss, and if
         ``kernel="auto"`` chooses a stationary kernel. There must be at least 8,000 dense rows, at least twice as many
         rows as features, and the rows must fit a quarter of the byte budget. None adds nothing.
     trees : {"auto", None}, default="auto"
-        ``"auto"`` grows boosted trees beside the kernel model, which is smooth where trees have steps. The output is
-        the average of both, with the share of the trees that has the least squared error on validation rows, if that
-        lowers it by 0.5 % and by its standard error. Trees are tried only with the squared loss and
-        ``kernel="auto"``, from 1,000 dense rows on, and if the rows fit a quarter of the byte budget. None grows none.
+        ``"auto"`` grows boosted trees in addition to the kernel model. Trees can represent steps; the kernel model is
+        smooth. The output is a weighted average of both. The weight of the trees minimises the squared error on
+        validation rows. Trees are kept if they lower this error by 0.5 % and by the standard error of the gain. Trees
+        are tried only with the squared loss and ``kernel="auto"``, from 1,000 dense rows on, and if the rows fit a
+        quarter of the byte budget. None grows none.
     validation : {"random", "last"}, default="random"
         Rows that validate every choice of the fit. ``"random"`` takes random rows, or whole groups if groups are given
-        to `fit`. ``"last"`` takes the last rows in their order, or in that of the moments given as groups, for rows
-        that depend on time.
+        to `fit`. ``"last"`` is for rows that depend on time: it takes the last rows, in the order of the rows or of the
+        moments given as groups.
     standardize : {"auto", "columns", "global"} or None, default="auto"
         Scale every column to mean 0 and variance 1 (``"columns"``); or all columns by one factor (``"global"``), for
         inputs in one unit such as pixels; or not at all (None). ``"auto"`` scales the columns of dense rows. It scales
@@ -98,9 +100,9 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         meaningful sizes. CSR input is never shifted. With ``kernel="auto"``, ``"auto"`` also squashes heavy tails by
         arcsinh if that lowers the held-out error.
     encode : {"auto", None} or TableEncoder, default="auto"
-        ``"auto"`` encodes data frames with missing cells, text, categories or dates by a `TableEncoder`. None refuses
-        such frames. Arrays and frames of complete numbers are used unchanged. A given encoder is cloned and encodes all
-        frames.
+        ``"auto"`` encodes data frames with missing cells, text, categories or dates by a `TableEncoder`. None raises an
+        error for such frames. Arrays and frames of complete numbers are used unchanged. A given encoder is cloned and
+        encodes all frames.
     device : str, default="auto"
         ``"auto"`` computes features on the device of the input; ``"cuda"`` or ``"cpu"`` moves batches there as tensors.
     memory : int, str or None, default=None
@@ -134,16 +136,16 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     coef_ : ndarray of shape (n_components,) or (n_targets, n_components)
         Coefficients of the features. Several quantiles of a target have a row each.
     constant_ : float or ndarray of shape (n_targets,)
-        Constant of the linear model. There is no `intercept_`, by which tools such as shap recognise models that are
-        linear in the columns.
+        Constant of the linear model. The name is not `intercept_`, because tools such as shap then assume a model that
+        is linear in the columns.
     solution_ : LinearSolution
         Coefficients with the path of the regularisation, `status`, `n_passes` and `residual`; with ``loss="huber"``
         and ``"quantile"`` also `scale`, the scale of the errors.
     corrections_ : Corrections or None
         Corrections added to the linear model; `partial_fit` and `merge` drop them.
     trees_ : BoostedTrees or None
-        Trees with whose outputs those of the kernel model are averaged, and their share; `partial_fit` and `merge` drop
-        them. `coef_`, `constant_`, `solution_` and `corrections_` are those of the kernel model.
+        Trees that are averaged with the kernel model, and their share; `partial_fit` and `merge` drop them. `coef_`,
+        `constant_`, `solution_` and `corrections_` belong to the kernel model.
     metric_ : ndarray of shape (d,) or (d, d)
         The metric of the d standardised columns, with mean eigenvalue 1: weights, or a matrix. All weights are one if
         no metric was learned.
@@ -153,7 +155,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         The encoder that makes the d columns from a data frame; None if the training rows were numbers. A diagonal
         metric has one weight for all columns of a category, a text, or a cycle of a date.
     search_ : SearchLog or None
-        All trials; None if there was no choice to make.
+        All trials; None if nothing was to be chosen.
     scaling_ : Scaling
         Shift and factor of each column, and the root of the metric.
     solver_ : RidgeSolver
@@ -181,18 +183,19 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     takes 256 features on 2,500 rows and 512 on 5,000. ``"normal"`` continues with 1,024 on 8,000. ``"thorough"`` takes
     512 on 5,000, 1,024 on 8,000 and 2,048 on 16,000.
 
-    With ``loss="huber"`` the problem is to minimise ``sum_i 2 s^2 l(e_i / s) + alpha |W|^2``, l being half the square
-    up to 1.35 and its tangent beyond. The scale s makes the mean of ``min(e^2, (1.35 s)^2)`` equal to ``s^2``, as in
-    `sklearn.linear_model.HuberRegressor`, whose alpha is this alpha over s. The scale is estimated from the errors of
-    the fit if alpha is given, and from errors of held-out rows if alpha is chosen. Targets are clipped at 1,000 robust
-    standard deviations from their median; for the search, at 5 robust standard deviations.
+    With ``loss="huber"`` the problem is to minimise ``sum_i 2 s^2 l(e_i / s) + alpha |W|^2``, where l is half the
+    square up to 1.35 and its tangent beyond. The scale s makes the mean of ``min(e^2, (1.35 s)^2)`` equal to ``s^2``,
+    as in `sklearn.linear_model.HuberRegressor`, whose alpha is this alpha over s. The scale is estimated from the
+    errors of the fit if alpha is given, and from errors of held-out rows if alpha is chosen. Targets are clipped at
+    1,000 robust standard deviations from their median; for the search, at 5 robust standard deviations.
 
     With ``loss="quantile"`` the problem is to minimise ``sum_i r_q(e_i) / s + alpha / 2 |W / s|^2`` for each level q,
     where ``r_q(e) = max(q e, (q - 1) e)`` and s is the robust standard deviation of the targets. The loss is smoothed
-    near zero, ever less, until the objective is within a thousandth of its minimum. Targets are clipped as for Huber's
-    loss. With ``"poisson"``, ``"gamma"`` and ``"tweedie"`` it is ``sum_i d(y_i, mu_i) / 2 + alpha / 2 |W|^2`` with d
-    the deviance and ``log mu`` linear; in scikit-learn's generalised linear models, alpha is this alpha over n. The
-    search minimises the squared errors of ``y^(1 - power / 2)``, or of ``log y`` for gamma.
+    near zero, with decreasing width, until the objective is within a thousandth of its minimum. Targets are clipped as
+    for Huber's loss. With ``"poisson"``, ``"gamma"`` and ``"tweedie"`` the objective is
+    ``sum_i d(y_i, mu_i) / 2 + alpha / 2 |W|^2`` with d the deviance and ``log mu`` linear; in scikit-learn's
+    generalised linear models, alpha is this alpha over n. The search minimises the squared errors of
+    ``y^(1 - power / 2)``, or of ``log y`` for gamma.
 
     **Cost.** n m^2 flops for the Gram matrix, O(m^3) for the solution, and the features. The exact n x n kernel matrix
     is never formed. Of the factorisations, only the dual form, for n < m or n up to 2,048, holds the n x m feature
@@ -275,8 +278,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         squared errors at the 100 nearest rows, in units of sigma^2.
 
         For random features of stationary kernels ``tau = 1 - (degrees of freedom) / m``, else 1. Without tau, the
-        variance far from the data would be too small: the data determine nearly all directions of the m features, but
-        the variance must return to the prior variance there. Nystroem features vanish far from the data: the part of
+        variance far from the data would be too small: it must return to the prior variance there, but the data
+        determine nearly all directions of the m features. Nystroem features vanish far from the data: the part of
         ``k(x, x)`` that they omit is added as prior variance, times ``sigma^2 / alpha``. For kernels that are not
         stationary, the kernel and the variance grow with x; if the degrees of freedom approach m, the variance far from
         the data is too small.
@@ -308,7 +311,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         return mean, fitted.targets.decode(deviations).astype(mean.dtype, copy=False)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
-        """Intervals that hold a given share of new targets, whatever the law of the noise.
+        """Intervals that contain a given share of new targets, for any distribution of the noise.
 
         Parameters
         ----------
@@ -331,28 +334,30 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         Warns
         -----
         CoverageWarning
-            If there are too few conformal rows for `coverage`; the message names the largest that has finite bounds.
+            If there are too few conformal rows for `coverage`; the message names the largest coverage with finite
+            bounds.
 
         Notes
         -----
         A bound is ``f(x) -+ q s(x)``. s is the scale of the errors, a ridge regression of their logarithms at up to 768
-        other rows on the features of the model. q is a quantile of ``|y - f(x)| / s(x)`` at the conformal rows: a
-        tenth of the rows, at most 1,024, drawn at random. These rows are not used to choose kernel, metric, alpha,
-        corrections or trees, nor to learn s. After these choices, the model is fitted to all rows. The error of a
+        other rows on the features of the model. q is a quantile of ``|y - f(x)| / s(x)`` at the conformal rows: a tenth
+        of the rows, at most 1,024, drawn at random. These rows are not used to choose kernel, metric, alpha,
+        corrections or trees, and not to learn s. After these choices, the model is fitted to all rows. The error of a
         conformal row is that of the fit without the row, see `phimap.learn.left_out`.
 
-        **Coverage.** It is marginal: the share holds on average over new rows like the training rows, not for each x.
-        If the conformal rows had been left out of the model, it would be exact on average over draws of the data, and
-        its standard deviation over the draws of c conformal rows would be ``(p (1 - p) / c)^{1/2}``, 0.9 % for p = 0.9
-        and c = 1,024. With the rows in the model, the guarantee holds for fits that one row hardly changes. Below 1,000
-        rows, all rows are conformal rows, although they choose kernel, metric and alpha, and s is 1; the share may then
-        fall short by some points. With c conformal rows of equal weight, a coverage above ``c / (c + 1)`` gives
-        infinite bounds: above 0.997 for 4,000 rows, of which 400 are conformal, and above 0.999 for 1,024 of them.
+        **Coverage.** The coverage is marginal: it holds on average over new rows like the training rows, not for each
+        x. If the conformal rows had been left out of the model, the coverage would be exact on average over draws of
+        the data. Its standard deviation over the draws of c conformal rows would be ``(p (1 - p) / c)^{1/2}``, 0.9 %
+        for p = 0.9 and c = 1,024. With the rows in the model, the guarantee holds if leaving out a row hardly changes
+        the fit. Below 1,000 rows, all rows are conformal rows, although they choose kernel, metric and alpha, and s is
+        1; the coverage may then be some percentage points too small. With c conformal rows of equal weight, a coverage
+        above ``c / (c + 1)`` gives infinite bounds: above 0.997 for 4,000 rows, of which 400 are conformal, and above
+        0.999 for 1,024 of them.
 
-        With groups, whole groups are conformal, and the error of a row is that of the fit without its group. The share
-        then holds on average over new groups, if there are many groups. With ``validation="last"`` the conformal rows
-        are those before the validation rows, which are the last. Their errors are then those of a fit without conformal
-        and validation rows. Nothing is promised if the future differs from the past.
+        With groups, whole groups are conformal, and the error of a row is that of the fit without its group. The
+        coverage then holds on average over new groups, if there are many groups. With ``validation="last"``, the
+        validation rows are the last rows, and the conformal rows are the rows before them. Their errors are errors of a
+        fit without conformal and validation rows. The coverage is not guaranteed if the future differs from the past.
 
         After solvers in passes (conjugate gradients, and losses other than the squared one) the errors are those of the
         rows that also chose alpha, and s is 1, with two exceptions. For deviances, s(x) is ``f(x)^(power / 2)``, and
@@ -398,8 +403,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         The rows of the first call fix the scaling, the length scale and the feature map, so these rows should be
         typical. After `fit` the map does not change. The coefficients are computed when they are next needed.
 
-        Kernel, metric and number of features are chosen on the rows of the first call alone, so a model of rows that
-        come in parts errs more than a fit to all of them. Where all rows can be read again, use `fit_batches`.
+        Kernel, metric and number of features are chosen only on the rows of the first call. A model that learns rows in
+        parts therefore has larger errors than a fit to all rows. If all rows can be read again, use `fit_batches`.
 
         Parameters
         ----------

@@ -100,7 +100,7 @@ class BoundMap:
         self._bound: dict[Any, tuple[Ops, Scaling, MapRecord]] = {}
 
     def to(self, ops: Ops) -> tuple[Ops, Scaling, MapRecord]:
-        """Return a backend with the key of `ops`, and the scaling and the map that are bound to it."""
+        """Return a backend with the key of `ops`, and the scaling and the map bound to this backend."""
         if ops.key not in self._bound:
             self._bound[ops.key] = ops, self.scaling.bind(ops), self.record.bind(ops)
         return self._bound[ops.key]
@@ -140,7 +140,7 @@ class BatchFeatures:
 
 
 class LinearOutputs:
-    """Linear outputs of a map for given coefficients. The features of the rows need not be whitened.
+    """Linear outputs of a map for given coefficients, computed without whitening the features of the rows.
 
     Parameters
     ----------

@@ -53,13 +53,13 @@ class FitSettings:
     alpha : float or "auto"
     effort : Effort
     deadline : float
-        Time of `time.monotonic` from which the search begins no further trial; infinite without a limit.
+        Time of `time.monotonic` after which the search does not start further trials; infinite without a limit.
     corrections : bool
         Whether corrections are to be tried.
     trees : bool
         Whether trees are to be tried.
     last : bool
-        Whether the last rows validate every choice, in place of random ones.
+        Whether the last rows validate every choice, instead of random rows.
     standardize : str or bool
     fills_missing : bool
         Whether a model of complete numbers replaces missing cells of later rows; not with ``encode=None``.
@@ -69,7 +69,7 @@ class FitSettings:
     monotonic_cst : object
         `monotonic_cst` of a regressor; checked against the columns once they are known.
     memory : int
-        Byte budget on which all choices are based, so that no choice depends on the machine.
+        Byte budget on which all choices are based, so that choices do not depend on the machine.
     states_memory : bool
         Whether `memory` comes from the parameter or the configuration; if not, it is the default.
     compute : Compute

@@ -35,8 +35,8 @@ class HeldOutScores(Record):
     Attributes
     ----------
     predictions : ndarray of shape (r, t)
-        Predictions with an alpha equal or close to that of the solution. Either each row was left out separately, or
-        all r rows were left out together.
+        Predictions with an alpha equal or close to the alpha of the solution. Either each row was left out separately,
+        or all r rows were left out together.
     targets : ndarray of shape (r, t)
     weights : ndarray of shape (r,) or None
         Weights of these rows. Means with these weights estimate means over all rows. None if all weights are equal.
@@ -78,7 +78,7 @@ class LinearSolution(Record):
     scale : ndarray of shape (t,) or None
         Scale of the errors, for Huber's loss, which is linear beyond 1.35 times the scale; None for other losses.
     choice : str
-        Reason for the choice of the form; empty if there was no choice.
+        Reason for the choice of the form; empty if the form was given.
     centre : ndarray of shape (t,) or None
         Mean of the outputs over the training rows; None in files of earlier versions.
     """
@@ -162,7 +162,7 @@ def solve(solver: Solver, stream: Stream, m: int, t: int, eps: float) -> LinearS
 
 
 def sums_of_pass(stream: Stream, summand: Summand) -> Sums:
-    """Return the sums over all blocks of a stream of their contributions, after one pass."""
+    """Make one pass, and return the sums of the contributions of all blocks of a stream."""
     sums = accumulate(stream, lambda first_row: PassSums(summand)).sums
     if sums is None:
         raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
@@ -185,7 +185,7 @@ class Problem:
     validation : ValidationRows
         Rows of the stream whose errors choose alpha; they are complete after the first pass.
     memory : int
-        Bytes that may be held besides the stream.
+        Bytes that may be held in addition to the stream.
     rng, probes : Generator
         Random streams of the solver, and of the probes that estimate traces.
     n_jobs : int or None

@@ -1,4 +1,4 @@
-"""What parts of a model have in common whose errors at validation rows are stored with them."""
+"""The base of the parts of a model that store their errors at validation rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class ValidatedPart:
-    """A part of a model, with the errors that the model has up to and with this part.
+    """A part of a model, with the validation errors of the model that consists of this part and all earlier parts.
 
     Attributes
     ----------

@@ -42,10 +42,11 @@ _LENGTH_SCALE_ROWS = 1000
 _DIGITS = "MNIST 7-9"
 #: Sets whose files users make themselves.
 CONVERTED = ("Cov-Type", "Census", "Fashion-MNIST")
-#: Figure of the source on accuracy by bytes, and its size, by set and model. Figure 4 has the squared error on Census.
+#: Figure of the source on accuracy by bytes, and the size of its experiment, by set and model. Figure 4 has the squared
+#: error on Census.
 BY_BYTES = {("Cov-Type", "logistic"): ("Figure 1", "418,000 training and 116,000 test rows, m = 100 to 50,000")}
-#: Figures of the source on accuracy by the number of features, and their sizes, by set. The caption of Figure 12
-#: repeats the numbers of rows of Figure 11.
+#: Figures of the source on accuracy by the number of features, and the sizes of their experiments, by set. The caption
+#: of Figure 12 repeats the numbers of rows of Figure 11.
 BY_NUMBER = {
     "a8a": ("Figure 10", "22,696 training and 9,865 test rows, libsvm"),
     "ijcnn1": ("Figure 11", "49,990 training and 91,701 test rows, libsvm"),

@@ -1,4 +1,4 @@
-"""Test error of ridge regression against the regularisation, for ternary features and for the features they replace.
+"""Test error of ridge regression against the regularisation, for ternary features, Fourier features and the kernel.
 
 Ali, Liao, Couillet (2022), *Random matrices in service of ML footprint: ternary random features with no performance
 loss*, Figures 3 and 5 to 9: 1,024 training and 512 test rows of two classes, from a Gaussian mixture in 512
@@ -32,7 +32,7 @@ from phimap.bench.options import BenchOptions
 #: Values added to the diagonal of the Gram matrix of the centred features.
 REGULARISATION = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 SPARSITIES = (0.1, 0.3, 0.5, 0.7, 0.9)
-#: Published numbers of features by set, with the number of the figure for each.
+#: Published numbers of features by set, each with the number of its figure.
 FIGURES = {
     "mixture": {512: 5, 4096: 6, 10_000: 7},
     "MNIST 7-9": {512: 8, 10_000: 9, 50_000: 3},
@@ -87,7 +87,7 @@ def run(data: TwoClasses, widths: Sequence[int], *, draws: Sequence[int] = range
     """
     rows = np.random.default_rng(0).standard_normal((32, 16)) * (_TAU / 16) ** 0.5
     for phi in _maps(64).values():
-        # The first use of a map compiles code, whose time no measurement should include.
+        # The first use of a map compiles code. The measured times must not include the compilation.
         _products(phi, rows[:16], rows[16:])
     for draw in draws:
         order = np.random.default_rng(draw).permutation(len(data.X))[: _ROWS + _TEST_ROWS]

@@ -2,11 +2,10 @@
 
 Zandieh, Han, Avron, Shoham, Kim, Shin (2021), *Scaling neural tangent kernels via sketching and random features*,
 Equations 18 to 20: the recursion of the tangent kernel for any activation, with its dual functions. The publication
-does not test activations other than the ReLU. This experiment measures relative Frobenius errors: those of
-`NTKFeatures` and `NTKSketch`, and those of the mean gradient kernel of finite networks. The latter decrease with the
-width and the number of networks. Rows of a data set are scaled to norm 1. The rows of the set ``"gaussian"`` are
-independent standard Gaussians of 40 columns, whose norms are about 6.3: kernels of activations that are not homogeneous
-depend on the norms.
+does not test activations other than the ReLU. This experiment measures relative Frobenius errors of `NTKFeatures`, of
+`NTKSketch`, and of the mean gradient kernel of finite networks. The errors of networks decrease with their width and
+their number. Rows of a data set are scaled to norm 1. The rows of the set ``"gaussian"`` are independent standard
+Gaussians of 40 columns, whose norms are about 6.3: kernels of activations that are not homogeneous depend on the norms.
 
 The default for maps is 1,000 rows, 8,192 features and one draw. The default for networks is 20 networks of width 1,024
 on 8 of the rows. ``--kernels`` names the activations, and ``--features`` the widths of maps and networks.

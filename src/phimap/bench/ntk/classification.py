@@ -122,7 +122,7 @@ def run(
             # skipped.
             if isinstance(model, SVC) and np.abs(np.asarray(model.dual_coef_)).max() < model.C:
                 settled = inputs
-            # Among equally accurate candidates, the first is kept, which is the most regularised.
+            # Among equally accurate candidates the first is kept, because it is the most regularised.
             if accuracy > best:
                 best, chosen = accuracy, (choice, model, inputs)
         if chosen is None:
@@ -236,7 +236,7 @@ def _findings(
 ) -> Iterator[Finding]:
     """Yield the figures of each method.
 
-    With a single method, its share of the best accuracy has no meaning and is omitted.
+    With a single method, the share of the best accuracy is always 1 and is omitted.
     """
     kept = list(_cells(published))[: None if len(shares) > 1 else 1]
     known, theirs = _cells(published)[kept], "90 sets of at most 5,000 rows"

@@ -35,7 +35,7 @@ ERROR_ROWS = 1000
 #: Shares of the sketch in the width, over which the publication averages.
 SHARES = tuple(part / 10 for part in range(1, 10))
 CHOSEN = ("gradient", "tensor", "shares", "features", "sketch")
-#: Published result, in words because Figure 2 is a plot without numbers.
+#: Published result, in words, because Figure 2 is a plot without numbers.
 PUBLISHED = "sketched ones least, gradient features most (a plot)"
 _NAMES = {"gradient": "gradient features", "tensor": "explicit products", "shares": "sketched, mean over m_cs / m"}
 #: Relative errors by depth that we measured with the authors' code, for 8,192 features and rows of MNIST of norm 1.

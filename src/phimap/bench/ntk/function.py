@@ -41,8 +41,8 @@ def measure(depth: int) -> dict[str, Any]:
 def fit_errors() -> tuple[float, float]:
     """Root mean square and largest error of the polynomial over [-1, 1], in units of K(1) = L + 1.
 
-    The polynomial is that of `phimap.NTKSketch`, fitted by least squares at Chebyshev nodes with nonnegative
-    coefficients.
+    The polynomial is the polynomial of `phimap.NTKSketch`. It has nonnegative coefficients and is fitted by least
+    squares at Chebyshev nodes.
     """
     kappa = NTK(FITTED_DEPTH).kappa
     polynomial = np.polynomial.polynomial.polyval(COSINES, fitted_coefficients(kappa, DEGREE))

@@ -2,10 +2,10 @@
 
 Han, Avron, Shoham, Kim, Shin (2021), *Random features for the neural tangent kernel*, Appendix D, Table 3 and Figure 4:
 rows are embeddings of images, of dimension 512, from the last layer but one of a pretrained ResNet18. Five random
-training rows of each class have labels; the accuracy is that on all test rows. Random features of depth 2 with 4,000
-components are divided by their norms and used by a linear classifier; kernels are used by support vector machines; five
-other classifiers are compared. As in the source, the setting of each method is the one with the best mean test accuracy
-over all draws.
+training rows of each class have labels; the accuracy is measured on all test rows. Random features of depth 2 with
+4,000 components are divided by their norms and used by a linear classifier; kernels are used by support vector
+machines; five other classifiers are compared. As in the source, each method uses the setting with the best mean test
+accuracy over all draws.
 
 Embeddings are read from `embeddings.npz`. Users make this file with their own network, because the library does not
 contain one. Without the file, the pixels of digits are used (with ``--sets MNIST``, the pixels of MNIST), for which the
@@ -209,7 +209,7 @@ def _table(dataset: str, chosen: pd.DataFrame, depth: int) -> ResultTable:
 
 
 def _findings(dataset: str, chosen: pd.DataFrame, depth: int) -> Iterator[Finding]:
-    """Yield our accuracies and those of Table 3, at the width nearest to the publication's width."""
+    """Yield our accuracies and the accuracies of Table 3, at the width nearest to the publication's width."""
     nearest = min(set(chosen["width"]) - {0} or {0}, key=lambda width: abs(width - WIDTH))
     for one in chosen[chosen["width"].isin([0, nearest])].itertuples():
         compared = dataset in PUBLISHED_SETS and one.method in PUBLISHED

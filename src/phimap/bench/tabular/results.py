@@ -29,8 +29,8 @@ _NEAR = 1.05
 class Summary:
     """Errors, times and memory of the fits to the tables of one task.
 
-    A method counts on a table if no other method has more fitted splits of this table. Two methods are compared on the
-    splits that both have.
+    A method counts on a table if its number of fitted splits is the largest of all methods on this table. Two methods
+    are compared on the splits that both have.
 
     Parameters
     ----------
@@ -99,8 +99,8 @@ class Summary:
 
         `wins` and `losses` count the tables on which the error of `method` is smaller or larger. `rank` is the mean
         rank of `method` among the two, 1 or 2 on each table, or 1.5 for equal errors. `ratio` and `time` are geometric
-        means of the ratios of errors and of seconds. `median` is the median of the ratios of errors, which few tables
-        with very small ratios do not move, and `near` the number of tables whose ratio is within 5 % of one. `worst` is
+        means of the ratios of errors and of seconds. `median` is the median of the ratios of errors; a few tables with
+        very small ratios do not affect it. `near` is the number of tables whose ratio is within 5 % of one. `worst` is
         the largest ratio of errors, and `worst_set` the table with this ratio. `loss_wins` and `loss_losses` count the
         tables on which the log loss of `method` is smaller or larger, and `loss_ratio` is the geometric mean of the
         ratios of log losses.
@@ -142,7 +142,7 @@ def geometric_mean(values: pd.Series) -> float:
 
 
 def _positive(losses: pd.Series) -> pd.Series:
-    """Return log losses of at least the rounding error of a probability of 1."""
+    """Return log losses, raised to at least the rounding error of a probability of 1."""
     return losses.clip(lower=float(np.finfo(np.float64).eps))
 
 

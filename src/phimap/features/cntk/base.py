@@ -57,8 +57,8 @@ class ConvolutionalFeatures(FeatureMap):
         Parameters
         ----------
         X : array-like of shape (n, h, w, c), or of flat rows with `image_shape`
-            Images: rows, height, width, channels. A warning tells if channels seem to come first: 1, 3, 4 or many,
-            before two similar sides.
+            Images: rows, height, width, channels. A warning is given if channels seem to come first: 1, 3, 4 or many
+            channels, before two sides of similar length.
         y : ignored
 
         Returns
@@ -91,8 +91,9 @@ class ConvolutionalFeatures(FeatureMap):
 def _has_channels_first(first: int, second: int, third: int) -> bool:
     """Whether the axes of an image seem to be channels, height and width.
 
-    The last axis is no usual number of channels, and the last two axes are similar, as the sides of one image are. The
-    first axis is a usual number of channels, or at least twice as long as the others.
+    This requires three conditions: the length of the last axis is not a usual number of channels; the last two axes
+    have similar lengths, as the sides of an image; the length of the first axis is a usual number of channels, or at
+    least twice the other lengths.
     """
     short, long = sorted((second, third))
     if third in _CHANNELS or long > 2 * short:

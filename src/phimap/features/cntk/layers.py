@@ -148,8 +148,8 @@ class ConvolutionLayer(Record):
             eta[:, 1 : 1 + self.window.n_components] *= 2**0.5
             end = width
         else:
-            # The window of the next layer keeps the first features and folds the others. So the features that were
-            # never folded come first: those of phi, then psi, which starts with its own.
+            # The window of the next layer keeps the first features and folds the others. So features that were never
+            # folded come first: unfolded features of phi, then psi, whose unfolded features come first.
             ops.copy(phi[:, :exact], eta)
             ops.copy(ops.scale_rows(psi, entering.moments.slope[part] * (1 / filter_size)), eta, exact)
             ops.copy(phi[:, exact:], eta, exact + psi.shape[1])

@@ -29,7 +29,7 @@ WIDEST_DENSE = 64
 
 @dataclass(frozen=True)
 class WindowRecord(Record):
-    """The direct sum of pixel features over a window. The first features are kept, and the others are folded to fewer.
+    """The direct sum of pixel features over a window. The first features are kept; all other features are folded.
 
     Folding multiplies features by random signs and adds them up to `folded` sums.
 

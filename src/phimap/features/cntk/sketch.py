@@ -59,17 +59,17 @@ class CNTKSketch(ConvolutionalFeatures):
         Activation of the network, see `CNTK`; a callable cannot be saved to a model file. `degree` is supported only
         for ReLU, leaky ReLU and abs, the published form only for the ReLU.
     degree : int or None, default=None
-        How the degrees of kappa_1 and kappa_0 above 1 are estimated. None uses random features for all these degrees
-        together. An integer of at least 2 uses sketches of the powers up to `degree`, with nonnegative weights fitted
-        on the range of cosines in each layer. In the published form, it is the degree of both Taylor polynomials, and
-        None means 8.
+        Method that estimates the degrees of kappa_1 and kappa_0 above 1. None uses random features for all these
+        degrees together. An integer of at least 2 uses sketches of the powers up to `degree`, with nonnegative weights
+        fitted on the range of cosines in each layer. In the published form, it is the degree of both Taylor
+        polynomials, and None means 8.
     hidden_components : int or None, default=None
         Number w of random features per pixel and layer. None is half of `n_components` but at most 1024, or a quarter
         of `n_components` if that is more.
     construction : {"improved", "published"}, default="improved"
         ``"published"`` is Definition 3 of the source: Taylor polynomials of kappa_1 and kappa_0 by `PolySketch` at
-        every pixel, sketches of windows and products, and a Gaussian projection. It has more error and takes far
-        longer.
+        every pixel, sketches of windows and products, and a Gaussian projection. The published form has more error and
+        takes far longer.
     phi_components, psi_components : int or None, default=None
         Widths r and s of the features phi_h and psi_h of the published form; None is half of the output width for r,
         and the output width for s.
@@ -77,8 +77,8 @@ class CNTKSketch(ConvolutionalFeatures):
         Widths m and n1 of the sketch of each power in kappa_1 and in kappa_0 of the published form; None is twice the
         output width, as these sketches cause most of the error but take little of the time.
     epsilon, delta : float or None, default=None
-        For the published form, both or neither: they determine all widths and degrees by the orders of Theorem 4, with
-        all constants set to 1; `n_components` and `degree` are then ignored. The orders grow fast.
+        For the published form. If given, both must be given. They then determine all widths and degrees by the orders
+        of Theorem 4, with all constants set to 1; `n_components` and `degree` are ignored. The orders grow fast.
     image_shape : tuple (height, width) or (height, width, channels), or None, default=None
         Shape of an image if the data are flat rows. None reads a row as a signal: an image of height 1 with one
         channel. Not needed for data with four axes.
@@ -245,7 +245,7 @@ class CNTKSketch(ConvolutionalFeatures):
     ) -> tuple[ConvolutionLayer, ...]:
         """Draw the layers for images with `channels` channels."""
         size, depth = int(self.filter_size), int(self.depth)
-        # If there would be more exact features than this, they are rotated and folded with the others.
+        # If there were more exact features than this, they would be rotated and folded with the other features.
         widest = max(self.n_components, 2 * hidden)
         layers: list[ConvolutionLayer] = []
         phi = eta = (channels, channels)

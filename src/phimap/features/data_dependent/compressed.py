@@ -23,7 +23,7 @@ from phimap.records import of_floats, of_indices, with_lengths
 
 # Ratio of the width of the default inner map to the number of features that are kept.
 _POOL = 4
-# Number of l x l matrices in memory while columns are chosen, for an inner map of width l.
+# Number of l x l matrices in memory during the choice of columns, for an inner map of width l.
 _MATRICES = 4
 
 
@@ -108,7 +108,7 @@ class CompressedFeatures(FeatureMap):
         (greedy iterative geodesic ascent) along great circles of the unit sphere. The weights of the chosen features
         are then fitted jointly by nonnegative least squares.
     n_subset : int, default=1000
-        Maximum number of rows, at least 2, on whose pairs the estimates are compared; less for a small byte budget.
+        Maximum number of rows, at least 2, on whose pairs the estimates are compared; fewer for a small byte budget.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
         Seed of the row sample, and of the inner map if its own `random_state` is None; None draws fresh entropy.
     n_jobs : int or None, default=None
@@ -202,7 +202,8 @@ class CompressedFeatures(FeatureMap):
             weights = np.zeros(len(G))
             if seen.size:
                 weights[seen] = choose(G if seen.size == len(G) else G[np.ix_(seen, seen)], self.n_components)
-            # If the greedy steps choose fewer than `n_components` columns, add others and fit their weights too.
+            # If the greedy steps choose fewer than `n_components` columns, add further columns and fit their weights as
+            # well.
             columns = seen[np.argsort(-weights[seen], kind="stable")[: self.n_components]]
             columns = np.concatenate([columns, np.setdiff1d(np.arange(len(G)), seen)])[: self.n_components]
             chosen = columns[: seen.size]

@@ -1,15 +1,15 @@
 r"""Ridge leverage scores of many items from a small weighted sample of them, called the dictionary.
 
 An item is a vector v (or several vectors, whose scores are added). Its score at the ridge lambda is
-``v^T (C + lambda)^{-1} v`` with C the sum of ``v v^T`` over all items. If item j is in the sample a_j times on average,
-then ``C_S = sum_j v_j v_j^T / a_j`` over the sampled items has the mean C. Let ``K_S`` be their Gram matrix,
+``v^T (C + lambda)^{-1} v`` with C the sum of ``v v^T`` over all items. If item j is sampled a_j times on average, then
+``C_S = sum_j v_j v_j^T / a_j`` over the sampled items has the mean C. Let ``K_S`` be their Gram matrix,
 ``A = diag(a)``, and k the inner products of v with them. By the matrix inversion lemma
 
 .. math:: v^\top (C_S + \lambda)^{-1} v = \frac{1}{\lambda} \left( v^\top v - k^\top (K_S + \lambda A)^{-1} k \right)
 
-If ``(1 - e)(C + lambda) <= C_S + lambda <= (1 + e)(C + lambda)``, this lies between score / (1 + e) and
-score / (1 - e). Draws in proportion to the scores need about ``d log(d) / e^2`` items for that, with d the sum of all
-scores.
+If ``(1 - e)(C + lambda) <= C_S + lambda <= (1 + e)(C + lambda)``, the estimate lies between score / (1 + e) and score /
+(1 - e). Draws in proportion to the scores satisfy this condition with about ``d log(d) / e^2`` items, where d is the
+sum of all scores.
 """
 
 from __future__ import annotations
@@ -94,10 +94,10 @@ def path_following(
 ) -> Dictionary:
     """Dictionary by a path of falling ridges (Rudi, Calandriello, Carratino, Rosasco 2018, Algorithm 1).
 
-    At the ridge ``n max |v|^2``, scores are at most 1 / n and nearly equal, so that uniform draws serve. At each
-    ridge the dictionary of the previous one, twice as large, scores the candidates. There are only as many random
-    candidates as the largest possible score, ``|v|^2 / ridge``, requires. The path ends at `ridge`, or where the sum of
-    all scores reaches `dimension`.
+    At the ridge ``n max |v|^2``, scores are at most 1 / n and nearly equal, so uniform draws suffice. At each ridge,
+    the dictionary of the previous ridge, which is twice as large, estimates the scores of the candidates. There are
+    only as many random candidates as the largest possible score, ``|v|^2 / ridge``, requires. The path ends at `ridge`,
+    or where the sum of all scores reaches `dimension`.
     """
     n, largest = len(items), float(items.squares.sum(axis=1).max(initial=0.0))
     current = max(n * largest, ridge)
@@ -116,8 +116,8 @@ def path_following(
 def two_pass(items: Items, ridge: float, oversampling: float, rng: np.random.Generator) -> Dictionary:
     """Dictionary drawn by the scores of a first, which is drawn by squared norms (Alaoui, Mahoney 2015, Section 3.2).
 
-    The first has as many draws as the largest score requires if nothing is known of it: ``sum |v|^2 / ridge``, at most
-    the number of items.
+    The number of draws of the first dictionary is an upper bound of the sum of all scores: ``sum |v|^2 / ridge``, at
+    most the number of items.
     """
     every, norms = np.arange(len(items)), items.squares.sum(axis=1)
     size = min(len(items), int(np.ceil(oversampling * norms.sum() / ridge)) + 1)
@@ -129,9 +129,9 @@ def two_pass(items: Items, ridge: float, oversampling: float, rng: np.random.Gen
 def online(items: Items, ridge: float, oversampling: float, rng: np.random.Generator) -> Dictionary:
     """Dictionary in one pass over the items in order (Calandriello, Lazaric, Valko 2017, Algorithm 1).
 
-    An item enters with q = `oversampling` copies. As scores among the items seen so far can only fall, the score p of
-    a copy is the smallest estimate so far, and a copy stays with the probability by which p falls: ``q p`` copies are
-    expected to be left. Items enter in blocks of the size of the dictionary.
+    An item enters with q = `oversampling` copies. Scores among the items seen so far can only fall. The score p of a
+    copy is therefore the smallest estimate so far. If p falls, a copy is kept with the probability new p / old p, so
+    that the expected number of copies is ``q p``. Items enter in blocks of the size of the dictionary.
     """
     copies = max(1, round(oversampling))
     places, chances, left = np.empty(0, np.intp), np.empty(0), np.empty(0, np.int64)

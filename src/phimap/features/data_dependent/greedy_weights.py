@@ -57,8 +57,8 @@ def giga(G: np.ndarray, size: int) -> np.ndarray:
 
     A point y on the unit sphere moves toward the direction of R, the sum of all vectors r_j. Each step chooses the r_j
     for which the great circle from y to r_j starts closest to the direction of R. Then y moves along this circle to the
-    position nearest to R. The length of the weighted sum is fitted at the end. The error is ``|R| sin(angle)``, where
-    the angle is that between y and R.
+    position nearest to R. The length of the weighted sum is fitted at the end. The error is ``|R| sin(angle)``, with
+    the angle between y and R.
     """
     lengths = np.sqrt(G.diagonal())
     whole = float(np.sqrt(max(G.sum(), 0.0)))

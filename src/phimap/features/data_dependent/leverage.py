@@ -43,8 +43,8 @@ class LeverageFeatures(TargetedFeatures):
         Number of frequencies in the pool for each frequency that is kept, at least 1.
     alpha : float or "auto", default="auto"
         Ridge parameter per row (lambda in the source): the `alpha` of a ``KernelRegressor`` divided by its number of
-        rows. A smaller alpha gives high frequencies larger scores. With ``"auto"`` the statistical dimension of the
-        kernel matrix is an eighth of m, or of the number of rows in the subset if that is less than m.
+        rows. With a smaller alpha, high frequencies have larger scores. With ``"auto"`` the statistical dimension of
+        the kernel matrix is an eighth of m, or of the number of rows in the subset if that is less than m.
     scores : {"exact", "path-following", "pool", "surrogate"}, default="exact"
         ``"path-following"`` replaces K by its Nystroem approximation with landmarks of a path of falling ridges, and
         ``"pool"`` by the estimate of the pool itself. ``"surrogate"`` uses ``z^T (Y Y^T / n + I) z``, which needs
@@ -53,7 +53,7 @@ class LeverageFeatures(TargetedFeatures):
     replace : bool, default=False
         Whether kept frequencies are independent draws from the pool, so that a frequency may occur several times.
     n_subset : int, default=1500
-        Maximum number of rows, at least 2, on which scores are computed; less for a small byte budget.
+        Maximum number of rows, at least 2, on which scores are computed; fewer for a small byte budget.
     projection : str or Projection, default="gaussian"
         How the pool is drawn, see `FourierFeatures`.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None

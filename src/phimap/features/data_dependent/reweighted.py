@@ -136,12 +136,12 @@ class ReweightedFeatures(TargetedFeatures):
     n_components : int, default=1024
         Output width m: a cosine and a sine for each frequency. For odd m the last is a cosine with a random phase.
     method : {"kitchen-sinks", "polarization", "alignment", "stein", "least-squares"}, default="polarization"
-        How weights are computed. Three methods need targets in `fit`. ``"kitchen-sinks"``: the norm of a frequency's
-        coefficients in ridge regression on the pool. The other two use the energy of the targets at a frequency,
-        ``e = |mean_i y_i exp(i <w, x_i>)|^2``. ``"polarization"``: equal weights for the frequencies with the largest
-        energies. ``"alignment"``: the weights that maximise ``sum_j a_j e_j`` in a ball around equal weights. Two
-        methods need no targets. ``"least-squares"``: the nonnegative weights that approximate the kernel matrix best.
-        ``"stein"``: the same with a ridge penalty, chosen by cross-validation.
+        Method that computes the weights. Three methods need targets in `fit`. ``"kitchen-sinks"``: the norm of a
+        frequency's coefficients in ridge regression on the pool. ``"polarization"`` and ``"alignment"`` use the energy
+        of the targets at a frequency, ``e = |mean_i y_i exp(i <w, x_i>)|^2``. ``"polarization"``: equal weights for the
+        frequencies with the largest energies. ``"alignment"``: the weights that maximise ``sum_j a_j e_j`` in a ball
+        around equal weights. Two methods need no targets. ``"least-squares"``: the nonnegative weights that approximate
+        the kernel matrix best. ``"stein"``: the same with a ridge penalty, chosen by cross-validation.
     pool : int or "auto", default="auto"
         Number of frequencies in the pool for each frequency that is kept, at least 1; ``"auto"`` is 8 for methods with
         targets and 1 for the others.
@@ -150,7 +150,7 @@ class ReweightedFeatures(TargetedFeatures):
         ``"auto"`` is l / s - 1, at which equal weights on s of the l frequencies are on the boundary. For
         ``"kitchen-sinks"`` a number C bounds the coefficients of the fit by C / l, and ``"auto"`` is ridge regression.
     n_subset : int, default=2000
-        Maximum number of rows, at least 2, from which weights are learned; less for a small byte budget.
+        Maximum number of rows, at least 2, from which weights are learned; fewer for a small byte budget.
     projection : str or Projection, default="auto"
         How the pool is drawn, see `FourierFeatures`. Learned weights replace those of a quadrature rule.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None

@@ -51,7 +51,7 @@ def nystroem_leverage_scores(
     items = Items(kernel.diag(rows)[:, None], lambda a, b: kernel(rows[a], rows[b]))
     least = n * np.finfo(np.float64).eps * float(items.squares.max(initial=0.0))
     ridge = least if alpha is None else n * alpha
-    # Beyond the wanted dimension, so that the landmarks also hold the smaller eigenvalues that alpha depends on.
+    # The dictionary is larger than the wanted dimension, because alpha also depends on smaller eigenvalues.
     wanted = 2 * _wanted_dimension(n, n_components) if alpha is None else np.inf
     places = path_following(items, max(ridge, least), _OVERSAMPLING, rng, wanted).places
     B = nystroem_factor(kernel, rows, places)
@@ -105,7 +105,7 @@ def dimension_alpha(values: np.ndarray, n: int, n_components: int) -> float:
 
 
 def _wanted_dimension(n: int, n_components: int) -> float:
-    """The statistical dimension that the automatic alpha gives to n rows and this width."""
+    """The statistical dimension at the automatic alpha, for n rows and this width."""
     return max(1.0, min(n_components, n) * _DIMENSION_SHARE) if n > 1 else 0.5
 
 

@@ -34,7 +34,7 @@ class QuantizedRecord(PackableRecord):
     bits : int
         Bits per feature.
     dither : ndarray of uint64, shape (n_components,), or None
-        Keys of the columns for stochastic rounding, which are hashed with the keys of the rows; None rounds to the
+        Keys of the columns for stochastic rounding. They are hashed with the keys of the rows. None rounds to the
         nearest point.
     packed : bool
         Whether learners should store the features packed.

@@ -1,4 +1,4 @@
-"""Ternary random features: signs and zeros, which can take the place of any activation on high-dimensional data."""
+"""Ternary random features: signs and zeros, which can replace any activation on high-dimensional data."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ class TernaryFeatures(PackableFeatures):
     r"""Ternary random features: ``height / sqrt(m) * (1 if w.x > upper, -1 if w.x < lower, else 0)``, w sparse signs.
 
     For high-dimensional data, the kernel of features sigma(w.x) depends only on two moments of sigma, and not on the
-    distribution of w. Thresholds and height are chosen so that these moments match those of a target activation or
-    kernel. Linear models on the ternary features then perform like models on features of the target. They need only
+    distribution of w. Thresholds and height are chosen so that these moments match the moments of a target activation
+    or kernel. Linear models on the ternary features then perform like models on features of the target. They need only
     additions and two bits per feature.
 
     Parameters

@@ -40,7 +40,8 @@ class ExactOptions:
     def apply_beside(self, layers: LayerOptions) -> bool:
         """Return whether to use exact degrees rather than the published layers.
 
-        True if exact degrees or ``remainder="activation"`` are set and no parameter of the layers is set.
+        The result is True if exact degrees or ``remainder="activation"`` are set, and all parameters of the layers have
+        their defaults.
         """
         activation = check_choice("remainder", self.remainder, REMAINDERS) == "activation"
         if not self.exact_degrees and not activation:

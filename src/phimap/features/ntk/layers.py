@@ -28,7 +28,7 @@ from phimap.sketches.tensorsketch import TensorSketchRecord
 # The smallest error of the layers that was measured on any data set is ``_ERROR * depth^_GROWTH / sqrt(m)``, relative
 # to the kernel's root mean square or to 1 if that is larger.
 _ERROR, _GROWTH = 1.4, 0.6
-# Upper bound on the width of a factor in model files: a product of two such factors would not fit any memory.
+# Upper bound on the width of a factor in model files: a product of two factors of this width would not fit into memory.
 _WIDEST = 2**24
 
 
@@ -53,7 +53,7 @@ class TensorProduct(Record):
         return self.n_components
 
     def sketch_product(self, ops: Ops, X: Array, Y: Array) -> Array:
-        """The products (r, n_components) of the rows of `X` and `Y`."""
+        """Return the tensor products (r, n_components) of the rows of `X` and `Y`."""
         out = ops.empty((X.shape[0], self.n_components))
         outer(ops, X, Y, out)
         return out

@@ -28,11 +28,11 @@ class NTKFeatures(FeatureMap):
     remainder is random. It is estimated either by one tree of sketches of the higher powers, or by a layer ``f(<w, x> /
     |x|)`` with random directions w, which is called the activation.
 
-    With ``exact_degrees=()`` the published layers follow the recursion instead. They start with ``phi_0 = psi_0 =
-    x / |x|``. In layer l, rectified random projections of phi_{l-1} give phi_l, step functions of random projections
-    of phi_{l-1} estimate kappa_0, and ``psi_l = phi_l (+) Q(step features (x) psi_{l-1})`` for a sketch Q of tensor
-    products. The output is ``|x| psi_L``. For other activations sigma the layers start with x itself; sigma takes the
-    place of the rectifier, and its derivative that of the step function.
+    With ``exact_degrees=()`` the published layers follow the recursion instead. They start with
+    ``phi_0 = psi_0 = x / |x|``. In layer l, rectified random projections of phi_{l-1} give phi_l, step functions of
+    random projections of phi_{l-1} estimate kappa_0, and ``psi_l = phi_l (+) Q(step features (x) psi_{l-1})`` for a
+    sketch Q of tensor products. The output is ``|x| psi_L``. For other activations sigma the layers start with x
+    itself; sigma replaces the rectifier, and the derivative of sigma replaces the step function.
 
     Parameters
     ----------
@@ -40,21 +40,21 @@ class NTKFeatures(FeatureMap):
         Number L of hidden layers, at least 1.
     n_components : int, default=1024
         Output width m. For the published layers, m = m1 + ms: the rectified features and the sketched products of the
-        last layer. For m = 1, it is the sum of one feature of each kind, with random signs.
+        last layer. For m = 1, the feature is the sum of one feature of each kind, with random signs.
     activation : str or callable, default="relu"
         Activation of the network: ``"abs"``, ``"cos"``, ``"erf"``, ``"gelu"``, ``"leaky-relu"``, ``"relu"``, ``"sin"``,
         ``"softplus"``, `LeakyReLU` or a function of arrays (which cannot be saved to a model file). See Notes for
         activations whose kernel depends on the norms.
     exact_degrees : tuple of int, default=(0, 1)
         Degrees of K_L's power series that are represented exactly, see `DotProductFeatures`. ``()`` selects the
-        published layers. They are also used if any of the parameters from `sketch` to `projection` is set, or if the
-        width is too small for the series, see Notes.
+        published layers. The layers are also used if any of the parameters from `sketch` to `projection` is set, or if
+        the width is too small for the series, see Notes.
     adaptive : bool, default=True
         Use moments of the data in `fit`: the polynomial is fitted to the cosines in the data, and its terms are split
         and chosen as in `DotProductFeatures`. If False, the map depends only on the number of inputs; the remainder is
         then sketched above 48 inputs, and sketches have more error. The layers never use the data.
     remainder : {"auto", "sketch", "activation"}, default="auto"
-        How the remainder after the exact degrees is estimated. ``"activation"`` uses ``|x| f(<w, x> / |x|)`` with
+        Method that estimates the remainder after the exact degrees. ``"activation"`` uses ``|x| f(<w, x> / |x|)`` with
         random directions w and the function f whose kernel is the remainder. It allows any `exact_degrees`, including
         ``()``, and makes further degrees exact if this lowers the predicted error. ``"auto"`` takes the method with the
         smaller error on the rows of `fit`.
@@ -67,9 +67,9 @@ class NTKFeatures(FeatureMap):
         rotation-invariant projection draws exactly. ``"gibbs"`` uses the published, independent Markov chains instead.
     relu_components : int or None, default=None
         Width m1 of the rectified features of the last layer; None is half of `n_components`. With m1 = m there are no
-        products, and the map estimates the NNGP kernel. For ``sketch="none"`` it is the width of the rectified features
-        of all layers except the last, and None is m0. The last layer then has as many rectified features as the
-        products leave of m.
+        products, and the map estimates the NNGP kernel. For ``sketch="none"``, m1 is the width of the rectified
+        features of all layers except the last, and None is m0. The last layer then has m minus the number of products
+        rectified features.
     hidden_components : int or None, default=None
         Widths m1 and ms of every layer except the last; None is `n_components`, at least 256. Not used for
         ``sketch="none"``.

@@ -37,13 +37,14 @@ class NTKSketch(FeatureMap):
     n_components : int, default=1024
         Output width m; not used if `epsilon` is given, see `output_width`.
     activation : str or callable, default="relu"
-        Activation of the network, see `NTKFeatures`. If the kernel depends on the norms, so do the coefficients of the
-        polynomial, as explained there. The layered form supports ReLU, leaky ReLU and abs.
+        Activation of the network, see `NTKFeatures`. If the kernel depends on the norms, the coefficients of the
+        polynomial do, too. The layered form supports ReLU, leaky ReLU and abs.
     degree : int, default=8
         Degree of the polynomial. In the layered form it is at least 2: the polynomial of kappa_1 has the largest even
         degree up to `degree`, and that of kappa_0 the largest odd degree.
     method : {"direct", "layered"}, default="direct"
-        One polynomial for K_L, or Algorithm 1 of the source, which has more error and takes longer.
+        ``"direct"`` is one polynomial for K_L. ``"layered"`` is Algorithm 1 of the source, which has more error and
+        takes longer.
     exact_degrees : tuple of int, default=(0, 1)
         Degrees to represent exactly, see `DotProductFeatures`. Only for the direct form.
     adaptive : bool, default=True
@@ -61,9 +62,10 @@ class NTKSketch(FeatureMap):
         Whether every phi_l of the layered form is divided by its norm, whose mean is 1. False is the published form: in
         narrow and deep maps, powers of norms above 1 then grow without bound.
     epsilon, delta : float or None, default=None
-        For the layered form, both or neither: the relative error, and the probability of failure for a pair of points.
-        They determine the output width, all inner widths and both degrees by the orders of the source's Theorem 1, with
-        all constants set to 1. `n_components` and `degree` are then ignored; other widths, if given, are used.
+        For the layered form: the relative error, and the probability of failure for a pair of points. If given, both
+        must be given. They determine the output width, all inner widths and both degrees by the orders of the source's
+        Theorem 1, with all constants set to 1. `n_components` and `degree` are then ignored; other widths, if given,
+        are used.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
         Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None

@@ -80,13 +80,13 @@ class PartitionRecord(MapRecord):
             values[tile] = signs_of(cells) * self.peak
 
         run_tiles(find, self, ops, X.shape[0], n_jobs)
-        # SciPy needs one type for both arrays of indices, the wider one of the two.
+        # SciPy requires the same type for both arrays of indices: the wider of both types.
         bounds = shape[1] * np.arange(shape[0] + 1, dtype=np.int32 if columns.size < 2**31 else np.int64)
         return sparse.csr_array((values.ravel(), columns.ravel(), bounds), (shape[0], self.n_components))
 
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
         kept, rest = divmod(n_components, self.columns_per_partition)
-        # A partition that keeps only a part of its columns would lose the cells of the other columns.
+        # Columns are not dropped, because the cells that are hashed to dropped columns would have no features.
         return None if rest else (np.arange(n_components), (len(self.keys) / kept) ** 0.5)
 
     def _cells(self, ops: Ops, X: Array) -> np.ndarray:

@@ -107,7 +107,7 @@ class Allocation:
         Let s_i be the standard deviation of sketch i. Widths m_i proportional to the s_i minimise the variance ``sum
         s_i^2 / m_i``, and the minimum is ``(sum s_i)^2 / m``.
         """
-        # Every piece needs at least two features, so that every part of the kernel is represented.
+        # Every piece gets at least two features, so that every part of the kernel is represented.
         if self.sketch_width < 2 * len(self.pieces):
             return np.inf
         return sum(piece.standard_deviation for piece in self.pieces) / max(self.sketch_width, 1) ** 0.5
@@ -215,7 +215,7 @@ class _Allocator:
         """Polynomials p_k (n_powers, n_factors) with ``sum_k p_k(a) p_k(b) = g_j(a b)`` for degree j, largest first.
 
         ``g_j(t) = sum_p c_p binom(p, j) t^(p - j)``. The monomials of g_j are evaluated at the sample's positions and
-        rotated to their principal axes. Positions vary little, so the first factor has nearly all of the size.
+        rotated to their principal axes. Positions vary little, so nearly all of the norm is in the first factor.
         """
         if self._norms is not None:
             return self._factors_of_norms(self._norms, degree)

@@ -32,10 +32,11 @@ class DotProductFeatures(FeatureMap):
     n_components : int, default=1024
         Output width m.
     method : str, default="polysketch"
-        How powers are sketched. ``"polysketch"``: all from one tree. ``"complex-to-real"``: products of entries of
-        independent randomised Fourier transforms. ``"tensorsketch"``: convolved count sketches. ``"maclaurin"``:
-        products of projections onto random signs. ``"compact-maclaurin"``: four times as many Maclaurin features,
-        reduced by SRHT. ``"random-maclaurin"``: the published algorithm with random degrees, see Notes.
+        Method that sketches the powers. ``"polysketch"``: all powers from one tree. ``"complex-to-real"``: products of
+        entries of independent randomised Fourier transforms. ``"tensorsketch"``: convolved count sketches.
+        ``"maclaurin"``: products of projections onto random signs. ``"compact-maclaurin"``: four times as many
+        Maclaurin features, reduced by SRHT. ``"random-maclaurin"``: the published algorithm with random degrees, see
+        Notes.
     degree : int or None, default=None
         Last degree of the series. None chooses it. A polynomial kernel gets its own degree. A fitted polynomial gets
         the power of two, up to 64, with the least predicted error of fit and sketches together. Other kernels get the

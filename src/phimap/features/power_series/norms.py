@@ -181,8 +181,8 @@ class NormFit:
 
         With coefficients c and `noise` s, the estimate of the kernel has the variance ``(sum_j s_j c_j)^2``. The fit
         minimises the sum of this variance and of the mean squared error of the series in the kernel matrix of the
-        sample. So a power that would add more noise than it removes error gets a smaller coefficient. Without noise,
-        the fit minimises the error alone.
+        sample. So a power gets a smaller coefficient if its noise would exceed the error that it removes. Without
+        noise, the fit minimises the error alone.
 
         Powers are selected at some of the norms. Their matrices M_j are then fitted to all norms.
         """
@@ -209,7 +209,7 @@ class NormFit:
         to_nodes = np.linalg.inv(self.functions.columns(host(), nodes))
         metric = self._metric(self.functions.columns(host(), self._test_norms) @ to_nodes)
         values = np.einsum("ia,abk,jb->ijk", metric, self._at_nodes, metric, optimize=True)
-        # There are hundreds of small eigenproblems, in which threads would mostly wait for each other.
+        # There are hundreds of small eigenproblems. Threads would mostly wait for each other.
         with single_threaded_blas():
             added = len(weights) - values.shape[2]
             values = np.concatenate([values, np.zeros((*values.shape[:2], added))], axis=2)

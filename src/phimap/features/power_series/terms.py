@@ -153,7 +153,7 @@ class RemainderRecord(MapRecord):
 
 @dataclass(frozen=True)
 class SeriesTerm(Record):
-    """Features of one part of the series: polynomials of the position times features of the orthogonal part.
+    """Features of a part of the series: polynomials of the position, times features of the orthogonal part.
 
     Attributes
     ----------

@@ -316,7 +316,7 @@ def _weighted(Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
 def _scaled(Y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, Any]:
     """Return `Y` divided by powers of two (t,) near the size of its columns, and these powers.
 
-    Without this, weights could make entries too large or too small for float32.
+    Without this scaling, weights could make entries too large or too small for float32.
     """
     if weights is None:
         return Y, 1.0

@@ -123,7 +123,7 @@ def nearest(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def moved_rows(X: np.ndarray, root: np.ndarray | None) -> np.ndarray:
-    """The rows of `X` (n, d) times a root (d,) or (d, d), in the dtype of `X`. Each result depends on its row alone."""
+    """The rows of `X` (n, d) times a root (d,) or (d, d), in the dtype of `X`; each is computed independently."""
     if root is None:
         return X
     if root.ndim == 1:

@@ -55,7 +55,7 @@ _FULL_STEPS = 20
 
 
 def takes_batches(model: DoublyStochasticModel) -> bool:
-    """Whether a model can be trained on rows that come in parts; raises an error that names the parameter if not."""
+    """Whether a model can be trained on rows that arrive in parts. If not, raise an error that names the parameter."""
     if model.construction == "published":
         raise AttributeError(
             "`construction` must be 'preconditioned' for rows in parts, got 'published'. Give all rows to `fit`."

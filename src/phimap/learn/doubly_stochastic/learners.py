@@ -43,13 +43,13 @@ class DoublyStochasticRegressor(MultiOutputMixin, RegressorMixin, DoublyStochast
     n_epochs : int, default=10
         Passes over all rows. For ``construction="published"`` the batches of all steps together have as many rows.
     construction : {"preconditioned", "published"}, default="preconditioned"
-        The algorithm. ``"preconditioned"`` changes all coefficients in every step, see Notes. ``"published"`` is that
-        of the source: every step adds a new block of features, and step t has the length `step_size` / t. It needs all
-        rows in `fit`.
+        The algorithm. ``"preconditioned"`` changes all coefficients in every step, see Notes. ``"published"`` is the
+        algorithm of the source: every step adds a new block of features, and step t has the length `step_size` / t. It
+        needs all rows in `fit`.
     step_size : float, default=4.0
         Length theta of the first published step. The source proves that the squared error of f_t falls like 1 / t if
-        theta times alpha / n is above 1. Steps t overshoot, with a squared loss, while theta / t times the largest
-        eigenvalue of the kernel matrix over n (at most 1) is above 2.
+        theta times alpha / n is above 1. With a squared loss, step t overshoots if theta / t times the largest
+        eigenvalue of the kernel matrix over n (at most 1) exceeds 2.
     block_components : int, default=64
         Number of features that a published step adds; there are `n_components` / `block_components` steps.
     n_jobs : int or None, default=None
@@ -89,12 +89,12 @@ class DoublyStochasticRegressor(MultiOutputMixin, RegressorMixin, DoublyStochast
     **Cost.** An epoch forms the features of all rows three times, forms the features of 2,048 sample rows twice in each
     step, and takes ``O(n m t)`` multiply-adds. The preconditioner takes ``3,072^2 m / 2`` multiply-adds at the start.
     Memory: 16 bytes a coefficient, 1,024 features of 4,096 rows, and at the start about 200 MB for the products of
-    3,072 sample rows. Only the first depends on m, and none on n. The published construction forms the features of all
-    rows once, and holds 8 bytes a row and target.
+    3,072 sample rows. Only the memory of the coefficients depends on m; none depends on n. The published construction
+    forms the features of all rows once, and holds 8 bytes a row and target.
 
     **Differs from the source in** the following. The source adds one block of features in each step, so that their
     number grows with the steps, and takes steps of length theta / t. Here m is fixed, and every step changes all
-    coefficients, as all features are formed for the predictions anyway. A step is preconditioned by
+    coefficients, because the predictions need all features anyway. A step is preconditioned by
     ``(Z_S^T Z_S / s + level)^-1`` of a sample S of rows, whereas the source's experiments use the Gram matrix of the
     block. The length of a step minimises an upper bound of the loss of the batch, so that there is no step size to
     choose. In the second half of the steps, this length is multiplied by a factor that falls linearly to 0.

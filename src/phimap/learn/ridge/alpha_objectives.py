@@ -289,7 +289,7 @@ class HeldOutError(AlphaObjective):
         return HeldOutError(self._statistics.subset(columns), random, extreme, self._n_jobs)
 
     def _free(self, inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
-        """1 minus the leverages of the extreme rows (g, k); nearly 0 for a row that alone determines its own fit."""
+        """1 minus the leverages of the extreme rows (g, k); nearly 0 for a row that the fit almost interpolates."""
         weights = 1 if self._extreme.weights is None else self._extreme.weights
         return np.maximum(1 - inverse.quadratic_forms(shifts) - weights / self._statistics.weight, _LEAST_ESTIMATED)
 

@@ -28,21 +28,21 @@ _BATCH_BYTES = 256 * 2**20
 # features.
 _INPUTS, _TARGETS = 3, 7
 # Largest number of rows of the sample. 4,096 rows give the mean squared error to about 3 %, and the differences of this
-# error between values of alpha much more accurately. A smaller sample would miss the few rows far from all others, on
-# which too small an alpha fails.
+# error between values of alpha much more accurately. A smaller sample would often miss the few rows far from all
+# others, at which a fit with too small an alpha fails.
 CAPACITY = 4096
 # Largest number of bytes of the sample's dense rows; mostly images exceed it. The sample takes at most one in `_SHARE`
 # of the byte budget, but has at least the last number of rows: a thousand rows suffice for a length scale.
 _SAMPLE_BYTES, _SAMPLE_SHARE, _LEAST_SAMPLE = 2**28, 8, 1000
-# Number of samples kept: the sample, and a wider sample for maps that need it, which contains the first.
+# Number of samples kept: the sample, and for some maps a wider sample that contains it.
 _SAMPLES = 2
 # Number of arrays as large as the least sample that must fit the budget while a kernel is chosen: both samples, the
-# sample of the search scaled with and without a metric, and intermediate results. The keys are the bytes of a
-# number: for float32 rows some results are in float64, which counts twice.
+# sample of the search scaled with and without a metric, and intermediate results. The keys are the bytes of a number.
+# For float32 rows, results in float64 are counted as two arrays.
 _SAMPLE_ARRAYS = {4: 8, 8: 5}
 
-# Number of batches of inputs that must fit the byte budget. About ten such batches exist at a time; features take the
-# other memory.
+# Number of batches of inputs that must fit the byte budget. About ten of these batches exist at a time; the rest of the
+# memory is for features.
 _BATCHES_IN_BUDGET = 32
 
 #: Rows, their targets, and their positive weights; the weights are None if all are one.
@@ -151,7 +151,7 @@ def batch_rows(n_components: int, itemsize: int, budget: int, kept: int, shape: 
     budget : int
         Bytes that the fit may use.
     kept : int
-        Bytes that the solver holds besides a batch.
+        Bytes that the solver holds in addition to a batch.
     shape : RowShape, optional
         Size of a row apart from its features; by default only the features count.
 

@@ -98,7 +98,7 @@ class CheckpointStore(ABC):
 
     @abstractmethod
     def agree(self, part: str, values: Mapping[str, Any]) -> None:
-        """Compare named values with those of the stopped fit, and raise if they differ.
+        """Compare named values with the values of the stopped fit, and raise if they differ.
 
         Store the values if there was no stopped fit.
         """
@@ -118,7 +118,7 @@ class CheckpointStore(ABC):
 
     @abstractmethod
     def report(self, message: str) -> None:
-        """Report a message, which says where a fit continues."""
+        """Report a message about the pass and batch at which a fit continues."""
 
     @abstractmethod
     def uninterrupted(self) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""Forms of columns that a kernel may receive in place of the values: squashed tails, and ranks."""
+"""Transformations of columns before the kernel: compressed tails, and ranks."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ class Ranks(Record):
     Attributes
     ----------
     knots : ndarray of shape (n_features, k)
-        Values at which the pieces begin, in ascending order; unused ones at the end repeat the largest value.
+        Values at which the pieces begin, in ascending order; unused entries at the end repeat the largest value.
     inverses : ndarray of shape (n_features, k)
-        Inverse lengths of the pieces; 0 for unused ones.
+        Inverse lengths of the pieces; 0 for unused entries.
     levels : ndarray of shape (n_features, k + 1)
         Ranks at the knots and at the end of the last piece.
     others : ndarray of shape (n_features,) or None
-        1 for columns that stay as they are, whose levels are 0; None if all columns become ranks.
+        1 for unchanged columns, whose levels are 0; None if all columns become ranks.
 
     Notes
     -----
@@ -118,7 +118,7 @@ class Ranks(Record):
         """
         rows = X[: max(1, _MOST_ENTRIES // X.shape[1])]
         shares = np.linspace(0, 1, min(_QUANTILES, len(rows)) + 1)
-        # Quantiles are data values, so that values of many rows are knots without rounding.
+        # Quantiles are chosen among the data values. A value of many rows is then exactly a knot.
         quantiles = np.quantile(rows, shares, axis=0, method="nearest").astype(np.float64).T
         columns = [_pieces(*_distribution(column, shares)) for column in quantiles]
         width = max(1, max(len(inverses) for _, inverses, _ in columns))
@@ -137,7 +137,7 @@ class Ranks(Record):
 
 
 def _distribution(quantiles: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return distinct quantiles that are not too close.
+    """Return distinct quantiles that are not too close to each other.
 
     For each, also return the mean share of the quantiles equal or close to it.
     """

@@ -94,7 +94,7 @@ class FeatureStream:
     mapping : callable
         ``mapping()`` gives a function from rows to features, with its own buffer.
     memory : int
-        Bytes for kept features; the number does not affect results. Features of rows on other machines are not kept.
+        Bytes for kept features; this number does not affect results. Features of rows on other machines are not kept.
     extreme : ExtremeRows
         Collects the extreme rows in the first pass.
     advance : callable
@@ -154,7 +154,7 @@ class FeatureStream:
         else:
             for batch in rows_from(0):
                 rows.update(*batch)
-        # A pass that a checkpoint has already stored reads no batch.
+        # If a checkpoint contains the pass, no batch is read.
         self._n_batches = self._next or self._n_batches
         return rows
 

@@ -1,4 +1,4 @@
-"""A note that training rows look grouped although no groups were given."""
+"""A warning that training rows look grouped although the user gave no groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_COLUMNS = 200
 
 
 class GroupedRowsWarning(UserWarning):
-    """Rows look grouped, and no groups were given."""
+    """Rows look grouped, but the user gave no groups."""
 
 
 def warn_of_groups(sample: Reservoir, owners: np.ndarray, names: np.ndarray | None) -> None:
@@ -49,14 +49,14 @@ def warn_of_groups(sample: Reservoir, owners: np.ndarray, names: np.ndarray | No
 
 
 def shared_columns(sample: Reservoir, owners: np.ndarray) -> tuple[list[int], int, int] | None:
-    """Return table columns that are constant within the same groups, the number of groups, and that of sampled rows.
+    """Return table columns that are constant within the same groups, and the numbers of groups and of sampled rows.
 
     The result is None if no such groups are found. Columns with the same entry in `owners` (d,) were made from one
-    column of the table. They count once: texts that repeat are no groups.
+    column of the table. They count once, because repeated texts alone are not evidence of groups.
 
     Columns divide the rows into groups of equal values. At least three columns must give the same division, and must
-    order its groups differently, so that they are not one measurement in several units. If all columns that vary give
-    the same division, whole rows are repeated, and the result is None.
+    order its groups differently. Otherwise the columns may be one measurement in several units. If all columns that
+    vary give the same division, whole rows are repeated, and the result is None.
 
     **Cost.** A sort of each column of the sample.
     """

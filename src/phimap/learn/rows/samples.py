@@ -47,7 +47,7 @@ class WeightedRows(NamedTuple):
 
 @dataclass
 class KeptRows(Record, ABC):
-    """The rows of a stream with the smallest ranks. The same rows are kept however the stream is cut into batches.
+    """The rows of a stream with the smallest ranks. The kept rows do not depend on how the stream is cut into batches.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class KeptRows(Record, ABC):
     weights : ndarray of shape (n_kept,) or None
         None if all are one.
     units : RowUnits or None
-        Units of rows, by which the keys sort the rows; None for keys in random order. Not saved in model files.
+        Units of rows. The keys sort the rows by unit; None for keys in random order. Not saved in model files.
     """
 
     seed: int = field(metadata=of_number(least=0))
@@ -244,7 +244,7 @@ def fingerprint(X: Array, y: np.ndarray) -> str:
 class ExtremeRows(KeptRows):
     """The rows with the largest ``|(x - centre) * factor|``; earlier rows win ties.
 
-    If it has the same seed as a `Reservoir` of the same stream, a row has the same key in both.
+    With the same seed and stream, a row has the same key as in a `Reservoir`.
 
     Attributes
     ----------
@@ -279,7 +279,7 @@ class ExtremeRows(KeptRows):
         return -np.square(deviations).sum(axis=1)
 
     def _least(self, ranks: np.ndarray, X: Array) -> np.ndarray:
-        # Of rows at equal distance, the earlier ones are kept.
+        # Among rows at equal distance, the earlier rows are kept.
         return np.sort(np.argsort(ranks, kind="stable")[:EXTREME_CAPACITY])
 
     def _keep(self, keys: np.ndarray, ranks: np.ndarray) -> None:

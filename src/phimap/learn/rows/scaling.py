@@ -16,7 +16,7 @@ from phimap.ops import Array, Ops, ops_for
 from phimap.records import Record, of_floats, of_number, with_lengths
 
 # A column varies if half of its range exceeds this many eps of its largest absolute value; a smaller range is due to
-# rounding. The second number is the least variance that counts as accurate; its inverse is the largest such variance.
+# rounding. The second number is the least variance that counts as accurate; its inverse is the largest.
 _ROUNDINGS, _LEAST_SQUARE = 8, 1e-280
 
 
@@ -45,7 +45,7 @@ class Scaling(Record):
 
     @property
     def form(self) -> Squash | Ranks | None:
-        """The form in which columns enter the scaling, squashed or as ranks; None if they enter unchanged."""
+        """The transformation of the columns before the scaling, `squash` or `ranks`; None if columns are unchanged."""
         return self.ranks if self.squash is None else self.squash
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
@@ -66,7 +66,7 @@ class Scaling(Record):
             scaled = ops.scale_columns(X, self.factor)
         else:
             scaled = (ops.dense(X) - self.shift) * self.factor
-        # The product is computed in tiles, so that the number of threads does not change the result.
+        # The product is computed in tiles, so the number of threads does not change the result.
         return scaled if self.root is None else ops.matmul_rows(ops.dense(scaled), self.root, None)
 
     @classmethod
@@ -162,8 +162,8 @@ class ColumnMoments(Record):
     def _deviations(self, columns: ColumnRange | None) -> np.ndarray:
         """Return the standard deviation of each column, 0 for constant columns.
 
-        Squared deviations do not resolve columns whose spread is near the rounding of their mean, or whose squares
-        leave the range of float64. If such a column takes many values, its standard deviation is its range over 8.
+        Squared deviations are inaccurate for columns whose spread is near the rounding of their mean, or whose squares
+        overflow or underflow. If such a column takes many values, its standard deviation is its range over 8.
         """
         variances = self.squared_deviations / (self.n or 1)
         variances[self.constant_columns()] = 0
@@ -214,7 +214,7 @@ def check_standardisation(kind: str | bool | None) -> str | bool:
 # tables of 500 to 4,000 rows, less than 0.2 % of new rows lay so far outside that it affected the kernel.
 _WIDENED = 0.5
 # Typical range of a few thousand normal numbers, in standard deviations. If the range of a column is longer, the column
-# has a long tail or is mostly constant, so the ends of its range tell little about new values. The margin is then
+# has a long tail or is mostly constant, so the ends of its range are a poor guide to new values. The margin is then
 # multiplied by the square of the ratio of the two lengths.
 _DEVIATIONS = 8.0
 # Length of rows, in numbers, that NumPy compares efficiently.
@@ -288,7 +288,8 @@ class ColumnRange(Record):
         if self.margin is None:
             return np.zeros(0, np.intp)
         low, high = self.ends(X.dtype)
-        # Most batches have no such row. This can be seen from the smallest and largest values of the columns.
+        # Most batches contain no row outside the ranges. The smallest and largest values of the columns show this
+        # quickly.
         least, largest = _least_and_largest(X)
         columns = np.flatnonzero((least < low) | (largest > high))
         if not columns.size:

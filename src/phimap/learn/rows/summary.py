@@ -98,7 +98,7 @@ class ExtremeTargets(Record):
         y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         if not len(y):
             return
-        # Targets whose squares overflow are refused elsewhere.
+        # Targets whose squares overflow raise an error elsewhere.
         with np.errstate(over="ignore", invalid="ignore"):
             self.moments.update(y)
         if numbers is None:
@@ -167,7 +167,7 @@ class RowSummary(Record, Accumulator):
     targets_are_numbers : bool
         Whether all targets so far are numbers.
     overflows : bool
-        Whether the square of a target overflows, or a target is NaN. Learners refuse such targets.
+        Whether the square of a target overflows, or a target is NaN. Learners raise an error for such targets.
     most_labels : int or None
         `labels` is kept up to this number of distinct targets; None keeps any number.
     moments : ColumnMoments
@@ -177,8 +177,8 @@ class RowSummary(Record, Accumulator):
     n_rows : int
         Rows seen.
     budget : int or None
-        Largest number of bytes for the samples and the arrays made from them; None sets no limit. Rows are refused if
-        these bytes do not suffice for them.
+        Largest number of bytes for the samples and the arrays made from them; None sets no limit. Rows raise an error
+        if these bytes do not suffice.
     """
 
     sample: Reservoir
@@ -307,7 +307,7 @@ class RowSummary(Record, Accumulator):
     def for_targets(self, *, labels: bool) -> RowSummary | None:
         """Return the summary for targets that are labels, or for targets that are numbers.
 
-        None if the targets are of the other kind.
+        The result is None if the targets are of the other kind.
 
         If the summary was started for one kind of targets, the method returns the summary itself. Otherwise the result
         shares memory with this summary.
@@ -323,7 +323,7 @@ class RowSummary(Record, Accumulator):
         return replace(self, labels=None, most_labels=None, **samples)
 
     def _add_numbers(self, targets: Any) -> None:
-        """Add the extremes of targets, if all targets so far are numbers."""
+        """Update the extremes with further targets, if all targets so far are numbers."""
         if not self.targets_are_numbers:
             return
         if self.most_labels is not None:

@@ -14,8 +14,7 @@ from phimap._random import row_uniforms
 from phimap.ops import to_host
 from phimap.tables.moments import moments_of
 
-# A key stays this far away from the ends of the interval of its unit, so that rounding never moves the key to another
-# unit.
+# Least distance of a key from the ends of the interval of its unit. Rounding then never moves the key to another unit.
 _MARGIN = 0.25
 # Units of at most this many rows are held out before all larger units. The samples of validation rows have room for
 # several such units.
@@ -120,7 +119,7 @@ class RowUnits:
 
 
 def check_groups(groups: Any, n_rows: int, *, in_time: bool) -> np.ndarray | None:
-    """Return `groups` as an array (n_rows,), in which moments `in_time` are in their order; None if there are none."""
+    """Return `groups` as an array (n_rows,), or None. If `in_time`, the entries are moments that can be sorted."""
     if groups is None:
         return None
     found = np.asarray(to_host(groups))
@@ -141,7 +140,7 @@ def check_groups(groups: Any, n_rows: int, *, in_time: bool) -> np.ndarray | Non
 
 
 def groups_that_count(groups: Any, sample_weight: Any, n_kept: int, *, in_time: bool) -> np.ndarray | None:
-    """Return the checked groups of the rows of positive weight, of which there are `n_kept`."""
+    """Return the checked groups of the `n_kept` rows of positive weight."""
     if groups is None or sample_weight is None or np.ndim(sample_weight) == 0:
         return check_groups(groups, n_kept, in_time=in_time)
     positive = np.asarray(to_host(sample_weight), np.float64) > 0
@@ -174,7 +173,7 @@ def units_of(groups: np.ndarray | None, n_rows: int, seed: int, *, last: bool) -
 
 
 def _is_text(values: np.ndarray) -> bool:
-    """Whether an array holds texts, beside missing entries."""
+    """Whether an array contains texts; missing entries may be objects of other types."""
     if values.dtype.kind != "O":
         return values.dtype.kind in "SU"
     return any(isinstance(one, str) for one in values)

@@ -53,7 +53,7 @@ class HeldOutKeys(NamedTuple):
     Attributes
     ----------
     validation : ndarray of shape (r,)
-        Ascending keys of the rows by whose errors alpha, corrections and calibration are chosen.
+        Ascending keys of the rows whose errors determine alpha, corrections and calibration.
     conformal : ndarray of shape (c,)
         Ascending keys of the rows that are not used in any choice. Their errors give intervals. Empty below 1,000 rows.
     """
@@ -150,7 +150,7 @@ class ValidationRows:
         return self.held_out_keys.validation
 
     def skipped_extremes(self) -> FeatureRows | None:
-        """Return the extreme rows with keys in `skipped_keys`, which such a pass skips as well.
+        """Return the extreme rows with keys in `skipped_keys`. The pass that skips held-out rows skips these rows, too.
 
         None if there are none.
         """

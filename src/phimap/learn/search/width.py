@@ -50,7 +50,7 @@ def most_components(budget: int) -> int:
 
 
 def affordable_width(n_rows: int, most: int, effort: Effort) -> int:
-    """Return the largest width, `most` over a power of two, whose final fit to `n_rows` rows the effort allows."""
+    """Return the largest width for which `effort` allows a fit to `n_rows` rows: `most` divided by a power of two."""
     while most > _LEAST_COMPONENTS and n_rows * most**2 > effort.most_products:
         most //= 2
     return most

@@ -25,7 +25,8 @@ _FAR = 2.0**10
 # Up to this exponent, the targets are not scaled. Sums of products of float32 features with targets between 2^-64 and
 # 2^64 neither overflow nor underflow.
 _WIDE = 64
-# Largest target of later rows, in the units of the first rows. The products of such targets with features fit float32.
+# Largest target of later rows, in the units of the first rows. Products of targets up to this size with features fit
+# float32.
 _MOST = 2.0**80
 # Median absolute deviation of the standard normal distribution.
 _MEDIAN_DEVIATION = 0.6745

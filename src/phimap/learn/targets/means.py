@@ -15,7 +15,8 @@ from phimap.records import of_number
 if TYPE_CHECKING:
     from phimap.learn.rows.summary import RowSummary
 
-# Smallest and largest positive target. Powers of such targets and of their means neither overflow nor underflow.
+# Smallest and largest positive target. Powers of targets within these bounds, and of their means, neither overflow nor
+# underflow.
 _LEAST, _MOST = 2.0**-64, 2.0**64
 
 

@@ -25,7 +25,7 @@ _LEAST_HALF = 1e-6
 class Quantiles(Numbers):
     """Numeric targets, of which the model predicts one or several quantiles.
 
-    A target has an output for each level, so that encoded targets (r, t q) repeat each target q times.
+    The model has an output for each target and level, so encoded targets (r, t q) repeat each target q times.
 
     Attributes
     ----------

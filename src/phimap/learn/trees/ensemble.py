@@ -81,7 +81,7 @@ class BoostedTrees(ValidatedPart, Record):
         return self.share == 1
 
     def rounds(self, first: int, last: int) -> Self:
-        """Return the trees of some rounds, each of which has a tree for every sum; only the first has the baseline."""
+        """Return the trees of some rounds. The baseline is kept only if the rounds include the first round."""
         roots = self.roots[first * self.n_outputs : last * self.n_outputs]
         return replace(self, roots=roots, baseline=np.zeros_like(self.baseline) if first else self.baseline)
 
