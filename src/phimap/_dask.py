@@ -92,7 +92,7 @@ def task(work: Callable[..., Any], *arguments: Any) -> Any:
 
 def _worked(work: Callable[..., Any], version: str, of_caller: Settings, *arguments: Any) -> Any:
     if version != _VERSION:
-        # Sums of two versions would make a model that neither of them makes.
+        # Sums from two versions of phimap would combine to a model that neither version would fit.
         raise RuntimeError(
             f"the worker on {node()} has phimap {_VERSION}, but its client has phimap {version}. "
             f"Install phimap {version} on the worker."

@@ -1,4 +1,4 @@
-"""Converts text from files so that a terminal shows it without obeying control sequences in it."""
+"""Converts text from files so that a terminal does not execute control sequences in the text."""
 
 from __future__ import annotations
 

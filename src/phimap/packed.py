@@ -41,7 +41,7 @@ class PackedArray:
         Bit planes; bits beyond the last column are 0.
     weights : tuple of float
         One for each plane: (1,) for bits; (1, -2) for signs and zeros, where bits of the second plane are set only
-        where those of the first are; (1, 2, 4, ...) for integer codes.
+        where the entries of the first are; (1, 2, 4, ...) for integer codes.
     offset, scale : float
         Constants of the formula above.
     n_columns : int

@@ -1,6 +1,6 @@
 """Prediction of the cost of a fit: seconds, memory and traffic.
 
-The code of the learner tells which solver a fit takes, what this solver holds and how many rows a batch has. This
+The solver of a fit, the memory of the solver and the number of rows of a batch come from the code of the learner. This
 module counts the operations. The measured rates of a `Machine` convert them to seconds.
 """
 
@@ -38,11 +38,11 @@ _DRAW, _SEARCH, _SEARCH_COLUMN = 1e7, 6.5e11, 2e9
 _CORRECTIONS, _CORRECTED_ROW, _TREE, _TREE_CELL = 1e11, 4e6, 2e8, 1e3
 # Number of rounds that boosting mostly grows, and number of growths of few rows: in three folds, and on all rows.
 _ROUNDS, _GROWTHS_OF_FEW = 150, 3
-# Intervals need the errors of this number of rows. Trees of few rows need those of all rows.
+# Intervals need the errors of this number of rows. Trees of few rows need the errors of all rows.
 _LEFT_OUT = 1800
 # Constants of the choice of alpha. The first two belong to the eigenvalue problem with which it begins: its order, and
 # its operations divided by the cube of the order. Then come the operations of the factorisations divided by ``m^3``,
-# and those with Lanczos steps divided by ``m^2``.
+# and the operations of Lanczos steps divided by ``m^2``.
 EXACT_ORDER, _EIGENVECTORS = 768, 33.0
 _CUBE, _SQUARE = 5 / 6, 6000
 # For conjugate gradients: share of the passes that search for alpha, columns per target in these passes, and rank of
@@ -204,7 +204,8 @@ def cost(
         Numbers in a row of the file, if there are fewer than `n_columns` because categories are encoded as several
         columns.
     machine : Machine, optional
-        The machine, by default that of the documentation. ``pm.measure_machine()`` returns the machine that runs it.
+        The machine, by default the reference machine of the documentation. ``pm.measure_machine()`` returns the machine
+        that runs it.
 
     Returns
     -------
@@ -223,8 +224,8 @@ def cost(
     lower speed of narrow products, and a sketch of 1,024 directions. The time of stages that go over rows is divided by
     the number of cores. One thread of a process reads while the others compute.
 
-    The bytes are those that the solver and the batches of a learner are known to take. Added to them are the rows, the
-    validation rows, and what a process holds before the fit.
+    The bytes are computed from the known memory of the solver and of the batches of a learner. Added to them are the
+    rows, the validation rows, and what a process holds before the fit.
 
     On a cluster, sums are added along a tree. Every worker sends its triangle of some ``4 m (m + 512)`` bytes once, on
     one of ``log2(workers)`` rungs. A scheduler places three tasks for each part of 128 MB of the table, at a
@@ -338,7 +339,7 @@ class _Clock:
         return self._over_rows("features and Gram matrix", parts, operations=operations, tree=tree)
 
     def _regularisation(self) -> StageCost:
-        """The stage that chooses alpha and solves, which one process does."""
+        """The stage that chooses alpha and solves, in one process."""
         work, machine, m = self.work, self.machine, self.work.n_components
         rows = n_held_out(work.n_train) + n_extreme(work.n_train)
         factors = machine.products((_CUBE * m + _SQUARE) * float(m) ** 2, 8)
@@ -346,13 +347,13 @@ class _Clock:
             "validation rows": (self._features(rows) + machine.products(rows * float(m) ** 2, work.itemsize))
             / work.threads,
             "factorisations": factors / work.threads,
-            # Eigenvectors are computed by one thread.
+            # One thread computes the eigenvectors.
             "eigenvectors": machine.products(_EIGENVECTORS * min(m, EXACT_ORDER) ** 3, 8),
         }
         return StageCost("regularisation", parts, sum(parts.values()))
 
     def _intervals(self) -> StageCost:
-        """The stage that computes the errors of rows left out, which one process does."""
+        """The stage that computes the errors of rows left out, in one process."""
         work, machine, m = self.work, self.machine, float(self.work.n_components)
         rows = work.n_train if work.grows_trees and work.trees_in_folds else min(work.n_train, _LEFT_OUT)
         parts = {
@@ -370,7 +371,7 @@ class _Clock:
         work = self.work
         n_trees = _ROUNDS * work.n_targets * (_GROWTHS_OF_FEW if work.trees_in_folds else 1)
         growth = self.machine.products(n_trees * (_TREE + _TREE_CELL * work.n_train * work.n_columns), 4)
-        # `_over_rows` divides by the threads, of which few rows use one.
+        # `_over_rows` divides by the number of threads, but few rows use only one thread.
         return self._over_rows("trees", {"growth": growth * work.threads / work.tree_threads})
 
     def _passes(self) -> StageCost:

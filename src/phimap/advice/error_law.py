@@ -7,7 +7,8 @@ from math import ceil, exp, log
 
 import numpy as np
 
-# Largest logarithm of a predicted growth in width. It prevents overflow, and no memory holds e^40 components anyway.
+# Largest logarithm of a predicted growth in width. This limit prevents overflow. e^40 components would not fit into
+# memory anyway.
 _MOST_GROWTH = 40.0
 
 

@@ -24,7 +24,7 @@ from phimap.tables import TableEncoder
 from phimap.tables.frames import check_frame, is_frame, is_numbers
 
 # Number of rows of the sample. Maps are fitted on one half of it and measured on the other half, so that errors are
-# those on new rows.
+# measured on new rows.
 _SAMPLE_ROWS = 1000
 _DRAWS = 3
 # Columns have different units if their largest deviation is this multiple of the smallest.
@@ -116,8 +116,8 @@ def suggest(
     ----------
     X : array-like, data frame, CSR matrix or torch.Tensor of shape (n_samples, n_features)
         The data as they will be passed to the map. Learners standardise dense columns by default: if columns have
-        different units, the advice for standardised columns is given beside the other. Frames with text, categories,
-        dates or missing cells are encoded by `TableEncoder` without a target, and the advice is for the encoded rows.
+        different units, the advice for standardised columns is given as well. Frames with text, categories, dates or
+        missing cells are encoded by `TableEncoder` without a target, and the advice is for the encoded rows.
     kernel : str, Kernel or RandomMap, default="gaussian"
         As in `KernelRegressor`. If a map is given, only that map is measured, at other widths.
     error : float, default=0.05

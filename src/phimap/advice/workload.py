@@ -24,7 +24,7 @@ _PASSES = 20
 _CORRECTED_ROWS, _CORRECTED_BYTES = 8000, 48
 # Bytes of a part of a table that is one task of a cluster: the default of Dask's readers.
 _PART_BYTES = 128 * 2**20
-# A memory budget that sets no limit.
+# A memory budget so large that it does not limit anything.
 _UNLIMITED = 2**62
 
 
@@ -106,7 +106,7 @@ class Workload:
 
     @property
     def solver_bytes(self) -> int:
-        """Number of bytes that the solver states as its need."""
+        """Number of bytes that the solver needs by its own estimate."""
         if self.solver == "cholesky":
             return RidgeSolver.memory(self.n_train, self.n_components, self.n_targets)
         member = MEMBERS[("squared", "cg") if self.solver == "cg" else ("logistic", "quasi-newton")]
@@ -141,7 +141,7 @@ class Workload:
     def kept_bytes(self) -> int:
         """Bytes of the features that all workers keep between passes.
 
-        They keep as many as fit half of the spare budget.
+        The workers keep as many features as fit half of the spare budget.
         """
         if self.solver == "cholesky":
             return 0
@@ -181,7 +181,7 @@ class Workload:
 
     @property
     def trees_in_folds(self) -> bool:
-        """Whether all rows judge the trees, in folds."""
+        """Whether trees are validated on all rows, in folds."""
         from phimap.learn.average import FOLDED_ROWS
 
         return self.n_train < FOLDED_ROWS

@@ -141,7 +141,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     learner = _learner(options, task, standardize)
     if overview.encoder is None and standardize in ("auto", "columns"):
         constant = constant_columns(table, overview.summary)
-        # Columns of arrays are identified by position, so none of them is dropped.
+        # Columns of arrays are identified by position, so all columns are kept.
         if constant and not table.is_image and not isinstance(table, ArrayTable):
             if not options.quiet:
                 _note_left_out(options.data, [f"{name!r} (constant)" for name in constant])
@@ -220,7 +220,7 @@ def _fit_on_workers(
 def _outputs(result: Result, stages: Stages) -> Iterator[Output]:
     """Yield the files to write. The report is rendered only after the model has been written."""
     options = result.options
-    # Those who load the model have not asked it to print.
+    # A model that is loaded later must not print progress.
     result.model.verbose = False
     if options.model is not None:
         yield options.model, lambda path: save(result.model, path, statistics=options.statistics)
@@ -347,7 +347,7 @@ def _learner(options: FitOptions, task: str, standardize: str) -> Any:
         memory=options.memory,
         n_jobs=options.n_jobs,
         random_state=options.seed,
-        # Few users are interested in the learner's choice of a solver.
+        # The note on the choice of a solver is omitted, because few users are interested in it.
         verbose=2 if options.verbose else not options.quiet,
     )
 

@@ -1,4 +1,4 @@
-"""Columns that are no features: ``--groups`` or ``--time``, which decide what is held out, and ``--weights``."""
+"""Columns that are not features: ``--groups`` or ``--time``, which determine the held-out rows, and ``--weights``."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class RowWeights:
     Attributes
     ----------
     values : ndarray of shape (n_rows,)
-        NaN where the cell is missing or no number.
+        NaN where the cell is missing or not a number.
     where : str
         The file and the column, for messages.
     """

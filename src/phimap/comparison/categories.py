@@ -25,7 +25,7 @@ _MISSING = ""
 class _Readings:
     """How the columns of a frame are read: numbers and times as numbers, other text as categories.
 
-    Amounts, numbers with a unit and dates that are text are read as `TableEncoder` reads them.
+    Texts of amounts, numbers with a unit, and dates are read in the same way as by `TableEncoder`.
     """
 
     def __init__(self, X: Any) -> None:
@@ -38,7 +38,7 @@ class _Readings:
         return cells.is_text and not isinstance(self._encodings.get(cells.name), NumberEncoding | DateEncoding)
 
     def numbers(self, cells: Cells) -> np.ndarray:
-        """Return cells that are no categories as numbers (n,), with NaN for missing cells."""
+        """Return cells that are not categories as numbers (n,), with NaN for missing cells."""
         encoding = self._encodings.get(cells.name)
         if cells.is_text and isinstance(encoding, NumberEncoding):
             return cells.numbers(encoding.decimal)

@@ -89,7 +89,7 @@ def one_thread_seconds(model: Any, X: Any, y: np.ndarray) -> float:
 
 
 def refusal(method: Method, n_rows: int) -> str | None:
-    """Return why a method is not fitted to `n_rows` training rows; None if it can be."""
+    """Return the reason why a method cannot be fitted to `n_rows` training rows; None if it can be fitted."""
     if method.missing():
         return f"the package {method.package} is not installed"
     if method.most_rows is not None and n_rows > method.most_rows:
@@ -111,7 +111,7 @@ def attempt(
 ) -> MeasuredFit | str:
     """Fit a method once. Return the `MeasuredFit`, or the reason as a text if the method cannot be fitted.
 
-    `groups` and `validation` are those of phimap's learners; other methods do not use them.
+    `groups` and `validation` are passed to phimap's learners; other methods do not use them.
     """
     if (why := refusal(method, len(X))) is not None:
         return why
@@ -129,8 +129,8 @@ def attempt(
 class PeakMemory:
     """Increase of resident memory above its value at construction; on Linux only.
 
-    The peak value of the operating system is reset first. Memory that the allocator keeps from earlier work counts as
-    used from the start, so the increase may be underestimated after a larger fit.
+    The peak value of the operating system is reset first. Memory that the allocator keeps from earlier work is part of
+    the initial value. After a larger fit, the increase may therefore be underestimated.
     """
 
     def __init__(self) -> None:

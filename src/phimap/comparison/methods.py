@@ -1,4 +1,4 @@
-"""The compared methods, which are estimators with `fit` and `predict`: those of phimap and common alternatives."""
+"""The compared methods, which are estimators with `fit` and `predict`: methods of phimap and common alternatives."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def encoding(method: Method) -> Method:
     """Return the method for data frames with any columns.
 
     A method that takes such frames is returned unchanged. A method with `make_for_frames` uses that function. Any other
-    method gets a `TableEncoder` in front.
+    method is preceded by a `TableEncoder`.
     """
     if method.takes_frames:
         return method

@@ -22,7 +22,7 @@ class Difference:
     first, second : str
         Names of the methods.
     mean : float
-        Mean loss of the first method minus that of the second: mean squared errors, or shares of wrong labels.
+        Mean loss of the first method minus mean loss of the second: mean squared errors, or shares of wrong labels.
     p_value : float
         P-value of the difference, adjusted for all pairs of the comparison.
     """

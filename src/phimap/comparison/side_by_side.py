@@ -69,8 +69,8 @@ def compare(
         Group of each row: the rows of a group are tested together, and held out together by the choices of phimap's
         learners. With ``validation="last"``, moments in time.
     validation : {"random", "last"}, default="random"
-        ``"last"`` tests the last rows with models fitted to earlier rows, and phimap's learners hold out the last rows
-        of these.
+        ``"last"`` tests the last rows with models fitted to earlier rows, and phimap's learners hold out the last of
+        these earlier rows.
     verbose : bool, default=False
         Show progress on standard error.
     known : mapping of str to Method, optional
@@ -89,20 +89,21 @@ def compare(
 
     Notes
     -----
-    The splits are the first `splits` of scikit-learn's ``KFold(max(5, splits), shuffle=True,
-    random_state=random_state)``, and of its ``StratifiedKFold`` for classes. With groups they are those of
-    ``GroupKFold``. With ``validation="last"`` they are those of ``TimeSeriesSplit``, whose training rows are all rows
-    before the tested rows. In split k the methods have the seed ``random_state + k``. No row is tested twice. A method
-    that fails is left out with a note. The verdict names classes with fewer rows than parts, which some splits do not
-    test. The rows of a group depend on each other, so the p-values of the verdict are then too small.
+    The splits are the first `splits` of scikit-learn's
+    ``KFold(max(5, splits), shuffle=True, random_state=random_state)``, and of its ``StratifiedKFold`` for classes. With
+    groups they are the splits of ``GroupKFold``. With ``validation="last"`` they are the splits of ``TimeSeriesSplit``,
+    whose training rows are all rows before the tested rows. In split k the methods have the seed ``random_state + k``.
+    No row is tested twice. A method that fails is left out with a note. The verdict names classes with fewer rows than
+    parts, which some splits do not test. The rows of a group depend on each other, so the p-values of the verdict are
+    then too small.
 
     **Error.** See `phimap.comparison.noise.differences` for what counts as noise.
 
     **Cost.** The cost of all fits, one after another, times `splits`, and of one more fit of every method with one
-    thread. Processor seconds are those of this last fit, which uses the training rows of the first split: with several
-    threads, they would also count waiting threads. Wall-clock times are those of the other fits. All times cover only
-    fit and prediction, after a small fit that loads and compiles code. Reported memory is the increase of the process's
-    memory during a fit; it is available only on Linux.
+    thread. Processor seconds are measured in this last fit, which uses the training rows of the first split: with
+    several threads, they would also count waiting threads. Wall-clock times are measured in the other fits. All times
+    cover only fit and prediction, after a small fit that loads and compiles code. Reported memory is the increase of
+    the process's memory during a fit; it is available only on Linux.
 
     **Differs from the source.** There is no source.
 

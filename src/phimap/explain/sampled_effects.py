@@ -37,7 +37,7 @@ class SampledShares:
 def sampled_shares(forms: FormEffects | None, chosen: np.ndarray, rest: np.ndarray, n_levels: int) -> SampledShares:
     """Estimate shares of the variance for random choices (r, p) of levels and values (r, t) of the rest at them.
 
-    If a constant was subtracted from `rest`, it must not depend on the choices. Standard errors are those of the
+    If a constant was subtracted from `rest`, it must not depend on the choices. Standard errors come from the
     jackknife, which leaves out groups of choices.
     """
     p, choices = chosen.shape[1], _Choices(rest, np.arange(len(chosen)) * _GROUPS // len(chosen))

@@ -29,8 +29,8 @@ def sampled_values(
 ) -> Sampled:
     """Estimate Shapley values (n, p, t) and their standard errors.
 
-    In the order of a random permutation, the players of a background row are replaced by those of the explained row;
-    the change of the output is the value of the player. Each permutation is also used in reverse order. Every
+    In the order of a random permutation, the players of a background row are replaced by the players of the explained
+    row; the change of the output is the value of the player. Each permutation is also used in reverse order. Every
     background row gets the same number of permutations, so that the values sum exactly to the output minus the mean
     output of the background. The standard error describes the variance of the permutations, not of the background.
 
@@ -62,7 +62,7 @@ def sampled_interactions(
     ``f(S, j, k) - f(S, j) - f(S, k) + f(S)``, whose mean is the interaction index of the pair. The permutations of an
     estimate are p rotations of a zigzag, ``0, 1, -1, 2, -2, ...`` modulo p, with random names of the players: every
     pair is adjacent in two of them, and every player has each place once. A sum over the second player is the player's
-    estimated Shapley value, and the sum over all pairs is exact. Parameters are those of `sampled_values`.
+    estimated Shapley value, and the sum over all pairs is exact. Parameters are the same as in `sampled_values`.
     """
     return _sampled(function, rows, background, players, seed, advance, _rotations, _pairs_of)
 

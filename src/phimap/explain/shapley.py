@@ -139,7 +139,7 @@ def interactions(
     **Error.** As for `shapley_values`. A sum over the second columns is the Shapley value of the first, exact or
     sampled; the sum over all pairs is exact.
 
-    **Cost.** Exact forms: d times that of `shapley_values`, halved. Sampling: 4 d^2 B outputs of the model a row.
+    **Cost.** Exact forms: d / 2 times the cost of `shapley_values`. Sampling: 4 d^2 B outputs of the model a row.
     """
     stages = Stages(verbose)
     found = _explained(model, X, background, random_state, stages, _exact_interactions, sampled_interactions)

@@ -71,7 +71,7 @@ def export(model: Any, path: str | os.PathLike[str], *, format: str = "onnx", X:
     float32, or for a model of data frames one input (n, 1) for each column: float32 numbers with NaN for missing cells,
     texts, empty for missing cells, and times as float64 seconds since 1970. It gives ``"variable"`` (n, t) for a
     regressor, and ``"label"`` (n,) and ``"probabilities"`` (n, n_classes) for a classifier, the names of skl2onnx. The
-    number n of rows is free. The operators are those of opset 18.
+    number n of rows is free. The operators belong to opset 18.
 
     **Error.** Maps of random features are computed in float32, landmarks and corrections in float64. The comparison is
     with the model in float64. For float32 rows, such as encoded data frames, the rounding errors of ``predict`` may be

@@ -57,7 +57,7 @@ class TraceOps(NumpyOps):
     Attributes
     ----------
     row_input : Node
-        The first input, whose number of rows is that of all traced arrays.
+        The first input. All traced arrays have its number of rows.
     """
 
     backend = "trace"

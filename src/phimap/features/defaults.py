@@ -258,9 +258,9 @@ def _nystroem(kernel: Kernel, **common: Any) -> FeatureMap:
     return NystroemFeatures(kernel, **common)
 
 
-#: Constructor of the map by class of kernel; the first match in the kernel's method resolution order is used.
-#: Nystroem features serve kernels without random features: products without a spectral density, and `TernaryKernel`,
-#: because `TernaryFeatures` start from another kernel and choose their thresholds from the data.
+#: Constructor of the map by class of kernel; the first match in the kernel's method resolution order is used. Kernels
+#: without random features get Nystroem features: products without a spectral density, and `TernaryKernel`, because
+#: `TernaryFeatures` start from another kernel and choose their thresholds from the data.
 MAPS: dict[type[Kernel], Callable[..., FeatureMap]] = {
     StationaryKernel: _fourier,
     DotProductKernel: _series,

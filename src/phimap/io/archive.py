@@ -77,9 +77,9 @@ def for_arrow(source: Any) -> Iterator[pa.NativeFile]:
 
     When the block ends, the thread stops reading.
 
-    Arrow reads ahead, and continues after an error in a row. If the interpreter ended while the thread was in a read of
-    Python, the thread could not return and would abort the process. Arrow's own segment of the file is therefore
-    between the two: once it is closed, its reads fail and do not call Python.
+    Arrow reads ahead, and continues after an error in a row. If the interpreter ended while Arrow's thread executes a
+    read of the Python stream, the thread would abort the process. Arrow therefore reads from a segment object, which
+    wraps the stream. Once the segment is closed, its reads fail without calling Python.
     """
     import pyarrow as pa
 
@@ -122,7 +122,7 @@ class _Shared(io.RawIOBase):
         """End the stream. `source` stays open."""
         with self._lock:
             super().close()
-        # The other thread has given up the lock, and may still be on its way out of Python.
+        # The other thread has released the lock, but may still execute Python code.
         while self._reader != get_ident() and self._reader in sys._current_frames():
             sleep(_MOMENT)
 

@@ -18,7 +18,7 @@ def is_numeric(kind: pa.DataType) -> bool:
 
 
 def in_words(kind: pa.DataType) -> str:
-    """Return words for the content of a column of type `kind`, for messages to users."""
+    """Describe the content of a column of type `kind` in words, for messages to users."""
     types = pa.types
     named = (
         (is_text, "text"),

@@ -40,7 +40,7 @@ class Checkpoint(CheckpointStore):
     Parameters
     ----------
     folder : path-like
-        Created if it does not exist. A folder with other files is refused.
+        Created if it does not exist. A folder with other files raises an error.
     every : float or str, default="5min"
         Seconds between two writes, or text such as ``"30s"``, ``"5min"`` or ``"1h"``. A fit that is killed loses the
         work since the latest write.
@@ -125,7 +125,7 @@ class Checkpoint(CheckpointStore):
         self.open()
         try:
             yield
-            # The checkpoint stays, because it is needed if a later step fails, such as writing the model.
+            # The checkpoint is kept, because it is needed if a later step fails, such as writing the model.
             self._write()
         finally:
             if opened:
@@ -143,7 +143,7 @@ class Checkpoint(CheckpointStore):
                 f"`{self._folder.path}` is in use by another fit. Wait for its end, or give another folder."
             ) from error
         except (ImportError, OSError):
-            # Some systems and disks have no such locks. Concurrent fits are not prevented there.
+            # Some systems and disks do not support locks. Concurrent fits are not prevented there.
             pass
         return file
 
@@ -267,7 +267,7 @@ class Checkpoint(CheckpointStore):
             self._pending.append(state.copy())
 
     def stop(self, error: BaseException) -> None:
-        """Write a checkpoint and raise `error`. If a batch is being added, do so after the batch."""
+        """Write a checkpoint and raise `error`, but first finish adding the current batch, if any."""
         if self._busy:
             self._stop = error
         else:

@@ -134,7 +134,7 @@ class CheckpointFolder:
         # Later passes are removed first, so that the files left after an interrupt are a valid checkpoint.
         for file in [self.current, *reversed(self.passes()), self.lock]:
             file.unlink(missing_ok=True)
-        # A folder that holds other files cannot be removed, and stays.
+        # A folder with other files cannot be removed, and is kept.
         with suppress(OSError):
             self.path.rmdir()
 

@@ -42,8 +42,9 @@ _COLUMN_BYTES = 29 * 2**10
 # Bytes of memory for each byte of a row while it is parsed.
 _ROW_EXPANSION = 16
 _TAIL_BYTES = 256
-# The options of the last readers. They hold functions of Python that skip rows. A thread of Arrow gives them up a
-# moment after the reader. If it were the last to do so while the interpreter ends, it would abort the process.
+# The options of the last readers. They contain Python functions that skip rows. A thread of Arrow releases its
+# reference to them slightly later than the reader. If this were the last reference while the interpreter ends, the
+# thread would abort the process.
 _LAST_OPTIONS: deque[Any] = deque(maxlen=16)
 # An encoding in which every byte is a character.
 _ANY_BYTE = "latin-1"
@@ -292,8 +293,8 @@ class TextColumns(ColumnFile):
         self._file = CsvFile(source)
         self._types: dict[str, pa.DataType] = {}
         self._target: str | None = None
-        # How columns are read that the user declares numeric and that are parsed as text, and their first cells that
-        # are not numbers.
+        # For columns that the user declares numeric but that are parsed as text: how they are read, and their first
+        # cells that are not numbers.
         self._readings: dict[str, str | None] = {}
         self._unread: dict[str, str] = {}
         super().__init__(source.where, self._top(), None)
@@ -325,7 +326,7 @@ class TextColumns(ColumnFile):
 
         Columns that the user declares as categories or texts are read as written. A numeric column becomes text if a
         later row has text in it; `TableEncoder` then parses it. The `target` keeps the type inferred from the first
-        block, so that a wrong cell is reported; a `TextTarget` parses text.
+        block, so that a wrong cell is reported; a `TextTarget` parses targets that are text.
         """
         self._target = target
         self._types = {name: self._first_guess(name, is_target=name == target) for name in columns}
@@ -359,7 +360,7 @@ class TextColumns(ColumnFile):
                         yield self._with_numbers(block.slice(max(0, block.num_rows - n_new)))
                 return
             except SchemaError as error:
-                # The parser starts again with other types. It does not yield rows again that it has already yielded.
+                # The parser starts again with other types. Rows that were already yielded are not yielded again.
                 if isinstance(error, CellError):
                     if not self._count_as_missing(error):
                         raise

@@ -163,7 +163,7 @@ def _parse(body: Sequence[str], separator: str, quote: str) -> list[_Row]:
     lines = (line.strip(" \r\n") if blanks else line for line in body)
     reader = csv.reader(lines, delimiter=separator, quotechar=quote, skipinitialspace=blanks)
     rows, start = [], 0
-    # The csv module refuses very long cells, but the parser that reads the whole file accepts them.
+    # The csv module raises an error for very long cells, but the parser of the whole file accepts them.
     with suppress(csv.Error):
         for cells in reader:
             if cells:
@@ -184,7 +184,7 @@ def _without_titles(rows: list[_Row]) -> list[_Row]:
 def _common_width(rows: Sequence[_Row]) -> int:
     """The most frequent number of cells in a row.
 
-    If several numbers are equally frequent, the one that occurs first.
+    Among equally frequent numbers, the result is the number that occurs first.
     """
     return Counter(len(row.cells) for row in rows).most_common(1)[0][0] if rows else 0
 

@@ -57,14 +57,14 @@ def _fitted_state(transformer: Any) -> dict[str, Any]:
 
 
 def _in_half(array: np.ndarray) -> np.ndarray:
-    """Return the array as float32 if this holds its float64 numbers exactly, as for float32 rows.
+    """Return a float64 array as float32 if float32 represents all its numbers exactly, for example float32 rows.
 
-    Otherwise return the array itself.
+    Otherwise return the array unchanged.
     """
     if array.dtype != np.float64:
         return array
     flat = array.reshape(-1)
-    # The array is converted in parts, because a copy of an array that fills the memory would not fit.
+    # The array is converted in parts, because a whole copy of a very large array may not fit into memory.
     for start in range(0, flat.size, _PART):
         part = flat[start : start + _PART]
         with np.errstate(over="ignore"):
@@ -84,7 +84,7 @@ class Encoder:
     skipped : tuple of str
         Attributes of estimators that are left out.
     whole : bool, default=True
-        Whether records keep data that no prediction needs.
+        Whether records keep data that predictions do not need.
     """
 
     def __init__(self, arrays: dict[str, np.ndarray], skipped: tuple[str, ...], *, whole: bool = True):

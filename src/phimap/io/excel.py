@@ -64,7 +64,8 @@ def _check_size(where: str, path: Path) -> None:
 def _columns(where: str, sheet: Any) -> pa.Table:
     most, n_cells, rows = memory_budget() // _BYTES_A_CELL, 0, []
     for row in sheet.iter_rows(values_only=True):
-        # All cells before a cell count, because a sheet may have a single cell far below and far to the right.
+        # The size includes all cells above and to the left of the last cell, because a sheet may have a single cell far
+        # below and far to the right.
         n_cells += len(row) + 1
         if n_cells > most:
             raise DataError(f"{where}: has more than {most} cells. Save it as Parquet or CSV.")

@@ -91,7 +91,7 @@ def checked_format(file: Path) -> Format:
 
 
 def is_image_folder(path: Path) -> bool:
-    """Whether a path is a folder to be read as images: it contains images, or at least no tables."""
+    """Whether a path is a folder to be read as images: it contains images, or it does not contain tables."""
     if not path.is_dir():
         return False
     names = files_below(path)
@@ -149,7 +149,7 @@ def fixed_folder(path: Path) -> Path:
 def files_below(folder: Path) -> list[str]:
     """Relative paths of all files below a folder except hidden files, sorted folder by folder.
 
-    Links to folders are refused, because they may form cycles.
+    Links to folders raise an error, because they may form cycles.
     """
     found: list[tuple[str, ...]] = []
     for place, folders, files in os.walk(folder, onerror=_refuse_folder):

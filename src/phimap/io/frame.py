@@ -245,7 +245,7 @@ def _check_feature(where: str, field: pa.Field) -> None:
 
 
 def _checked_target(where: str, field: pa.Field) -> str:
-    """Return ``"i"`` for whole numbers, ``"b"`` for Booleans, else empty text; refuse targets of dates or lists."""
+    """Return ``"i"`` for whole numbers, ``"b"`` for Booleans, else empty text; raise for targets of dates or lists."""
     kind = value_type(field.type)
     if pa.types.is_null(kind):
         raise DataError(f"{where}: target column {field.name!r} has no values. Choose another target.")

@@ -46,7 +46,7 @@ class ArrowColumns(TypedFile):
                 stored.seek(0)
                 reader = pa.ipc.open_stream(stored)
             if columns is not None and isinstance(reader, pa.RecordBatchFileReader):
-                # The other columns are not decompressed.
+                # Columns that were not chosen are not decompressed.
                 wanted = [reader.schema.get_field_index(name) for name in columns]
                 reader = pa.ipc.open_file(stored, options=pa.ipc.IpcReadOptions(included_fields=sorted(wanted)))
             yield reader

@@ -60,7 +60,7 @@ ATTRIBUTES_OF: dict[str, dict[str, str]] = {
 
 
 def current_record(name: str, values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Convert the class name and the fields of a record in a model file to the current ones."""
+    """Convert the class name and the fields of a record in a model file to current names and fields."""
     if name in CONVERTED:
         name, values = CONVERTED[name](values)
     name = RECORDS.get(name, name)

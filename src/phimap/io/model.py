@@ -42,11 +42,11 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
     path : path-like
         Replaced only once the new file is complete.
     statistics : bool, default=False
-        Also keep the data that no prediction needs. These are a learner's ridge statistics (4 m^2 bytes), and the
-        whitening of landmarks (8 m^2 bytes). Without the statistics, a loaded model cannot continue with `partial_fit`
-        and `merge`, and `predict` gives no standard deviations. Without the whitening, `feature_map_` gives no
-        features, and `coef_` are coefficients of the kernel values. Predictions, probabilities, intervals,
-        explanations, `export` and `compress` need neither.
+        Also keep data that predictions do not need: a learner's ridge statistics (4 m^2 bytes), and the whitening of
+        landmarks (8 m^2 bytes). Without the statistics, a loaded model cannot continue with `partial_fit` and `merge`,
+        and `predict` gives no standard deviations. Without the whitening, `feature_map_` gives no features, and `coef_`
+        are coefficients of the kernel values. Predictions, probabilities, intervals, explanations, `export` and
+        `compress` need neither statistics nor whitening.
 
     Raises
     ------

@@ -43,7 +43,7 @@ class ParquetColumns(TypedFile):
 
     def _require_memory(self, columns: Sequence[str]) -> None:
         """Raise if the pages of `columns` exceed the byte budget. A block of rows needs a page of each column."""
-        # So few pages always fit the budget, so the file need not be inspected.
+        # Such a small number of pages always fits the budget, so the file is not inspected.
         if len(columns) * _PAGE_BYTES <= memory_budget() // 8:
             return
         with parquet.ParquetFile(self._path) as file:

@@ -19,8 +19,8 @@ class Parts(ColumnFile):
     """Joins the columns of several files of one format to one table.
 
     The files have the same columns, in any order. Different numeric types are converted to a common type. A column that
-    is text in one file and numeric in another becomes text in formats without stored types, and is refused in others.
-    Folders called ``key=value`` add a column. Files without rows are skipped.
+    is text in one file and numeric in another becomes text in formats without stored types, and raises an error in
+    other formats. Folders called ``key=value`` add a column. Files without rows are skipped.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class Parts(ColumnFile):
                 if pa.types.is_null(types[name]) and not pa.types.is_null(joint):
                     sources[name] = part.where
                 types[name] = joint
-        # Duplicate names are refused by `select_columns`.
+        # `select_columns` raises an error for duplicate names.
         return pa.schema([(name, types[name]) for name in names])
 
 

@@ -45,8 +45,7 @@ def read_ahead(items: Iterable[Item], *, most_bytes: int | None = None) -> Itera
     """
     most_bytes = memory_budget() // _SHARE if most_bytes is None else most_bytes
     source, waiting = iter(items), deque[Future]()
-    # Settings such as those of `numpy.errstate` belong to a context. Without a copy, the thread would have a new
-    # context.
+    # Settings such as `numpy.errstate` belong to a context. Without a copy, the thread would have a new context.
     context, own = copy_context(), list[Thread]()
     pool = ThreadPoolExecutor(1, "phimap-reader", initializer=lambda: own.append(current_thread()))
 
@@ -59,7 +58,7 @@ def read_ahead(items: Iterable[Item], *, most_bytes: int | None = None) -> Itera
             wanted = _BATCHES if _BATCHES * _size(item) <= most_bytes else 1
             waiting.extend(run(next, source, _END) for _ in range(wanted - len(waiting)))
             yield item
-            # Without this, the variable would keep the item in memory while the caller waits for the next item.
+            # Otherwise the variable would keep the item in memory while the caller waits for the next item.
             del item
     finally:
         # The garbage collector may close this generator on the reading thread itself, and a thread cannot wait for

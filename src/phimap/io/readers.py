@@ -1,4 +1,4 @@
-"""Opens files of all formats: as numbers, as columns, or as whichever the schema suggests."""
+"""Opens files of all formats: as numbers, as columns, or in the form that the schema suggests."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def open_table(
         without preserving proportions. By default all images must have the size of the first.
     channels : {1, 3}, optional
         Whether the images of a folder become grey or RGB. Default is the type of the first image; a grey image among
-        coloured ones becomes RGB, a coloured image among grey ones is an error.
+        coloured images becomes RGB, a coloured image among grey images is an error.
     types : mapping of str to str, optional
         ``{target: "category"}`` treats the numbers of a text column as labels. ``{column: "number"}`` treats
         non-numeric cells of a text file as missing, if bad rows are skipped.

@@ -54,7 +54,7 @@ class Rows(ABC):
     #: Kind of the stored targets: ``"i"`` for whole numbers, ``"b"`` for Booleans. Missing targets turn a block into
     #: floats. Batches without missing targets are converted back to the stored kind.
     _target_kind = ""
-    #: How a target of text is read; None if there is no such target, or if its texts are labels.
+    #: Reader of a target of text; None if the target is not text, or if its texts are labels.
     _text_target: TextTarget | None = None
 
     def __init__(

@@ -178,7 +178,7 @@ def is_of(value: Any, hint: Any) -> bool:
         return isinstance(value, int | np.integer) and not isinstance(value, bool)
     if hint is None or hint is NoneType:
         return value is None
-    # No value matches any other annotation, such as that of a function, which a file cannot hold.
+    # Other annotations, such as of functions, match no value, because a file cannot contain functions.
     return isinstance(hint, type) and isinstance(value, hint)
 
 

@@ -28,7 +28,7 @@ def holdout_mask(n_rows_start: int, n: int, fraction: float, seed: int = 0) -> n
     n : int
         Number of rows.
     fraction : float
-        Probability that a row is held out, in [0, 1]. A larger fraction holds out the same rows and further ones.
+        Probability that a row is held out, in [0, 1]. A larger fraction holds out the same rows and further rows.
     seed : int, optional
         Non-negative seed; different seeds give independent splits.
 

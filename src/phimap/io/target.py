@@ -35,9 +35,9 @@ class TextTarget:
     ----------
     wanted : bool
     expected : bool
-        Whether a model predicts numbers, so that few amounts and bare numbers are no labels.
+        Whether a model predicts numbers. Few distinct amounts, and numbers without units, are then not labels.
     notes : tuple of str
-        How amounts were read, and a cell that was not.
+        How amounts were read, and an example of a cell that could not be read.
     """
 
     def __init__(self, name: str, *, wanted: bool, decimal: str) -> None:
@@ -67,7 +67,8 @@ class TextTarget:
 
         distinct = list(dict.fromkeys(texts.tolist()))
         readings = readings_of(distinct, self._decimal)
-        # A few amounts may be labels, such as 12 months and 24 months. The decimal mark of bare numbers is not sure.
+        # A few distinct amounts may be labels, such as 12 months and 24 months. The decimal mark of numbers without
+        # units is uncertain.
         if not self.expected and (len(distinct) <= MOST_CODES or len(readings[0]) == 1):
             return ""
         found = {reading: _numbers(texts, reading) for reading in readings}

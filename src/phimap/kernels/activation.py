@@ -37,8 +37,7 @@ class ActivationKernel(RotationInvariantKernel):
     per row and tile.
 
     **Differs from the source in** the integral. One-dimensional integrals per row, which give positive semidefinite
-    matrices, take the place of a two-dimensional integral per pair. The closed form for GELU comes from integration by
-    parts.
+    matrices, replace a two-dimensional integral per pair. The closed form for GELU comes from integration by parts.
 
     References
     ----------

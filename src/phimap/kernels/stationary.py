@@ -409,7 +409,7 @@ class ExponentialPower(_ScaledKernel):
     Notes
     -----
     **Error.** As for the Gaussian kernel, times p / 2. Frequencies have tails like ``r^(-p)``. For p below 0.3, some of
-    them exceed the range of float32, and maps refuse float32 rows.
+    them exceed the range of float32, and maps raise an error for float32 rows.
 
     **Cost.** One matrix product and one power and exponential per entry. Gradients exist for p >= 1.
 

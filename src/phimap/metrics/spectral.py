@@ -244,7 +244,7 @@ def leverage_scores(
     Parameters
     ----------
     kernel, alpha, X, random_state
-        As in `statistical_dimension`; the seed is also that of sampled rows.
+        As in `statistical_dimension`; the seed also draws sampled rows.
     method : {"exact", "path-following", "two-pass", "online"}, default="exact"
         All but ``"exact"`` estimate the scores from a weighted sample of r rows, without the matrix of all rows.
         ``"path-following"`` draws it on a path of falling ridges, ``"two-pass"`` by scores from a first sample, and

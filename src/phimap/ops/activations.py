@@ -61,7 +61,7 @@ SLOPE_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "leaky-step": leaky_step,
     "sigmoid": special.expit,
 }
-#: The derivative of each activation, up to its sign; that of step and sign is 0 almost everywhere.
+#: The derivative of each activation, up to its sign; step and sign have derivative 0 almost everywhere.
 SLOPES = {
     "abs": "sign",
     "cos": "sin",

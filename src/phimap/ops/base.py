@@ -18,9 +18,9 @@ class Ops(ABC):
     """A backend: one array library, one floating dtype, one device.
 
     A feature map uses only these methods, the functions of `phimap.ops.primitives`, plain indexing and arithmetic
-    operators, so that one definition serves every backend. Rows are samples. Methods with a parameter `out` write
-    into `out`, a C-contiguous block of rows as wide as the map, from column `first` on. A wide map is thus built
-    block by block while its projections are in cache.
+    operators, so that all backends share one definition. Rows are samples. Methods with a parameter `out` write into
+    `out`, a C-contiguous block of rows as wide as the map, from column `first` on. A wide map is thus built block by
+    block while its projections are in cache.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """Primitives: fused operations. Each has a generic body in core operations, and faster overrides for some backends.
 
 A file of `phimap.ops.primitives` defines one primitive, or a few that are only used together. It has the contract, the
-generic body, which serves every backend without an override, and the overrides. `tests/ops/test_primitives.py` compares
+generic body, which every backend without an override uses, and the overrides. `tests/ops/test_primitives.py` compares
 all overrides and backends with the generic bodies.
 """
 

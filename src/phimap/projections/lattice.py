@@ -34,7 +34,7 @@ def shifted_lattice(n_coordinates: int, size: int, rng: np.random.Generator) -> 
     """Points (size, n_coordinates) of a randomly shifted lattice, in [0, 1), in random order.
 
     The lattice has N points, where N is the smallest prime that is at least `size` (and at least 3). Of these points,
-    `size` are selected at random. In random order, the first few points are no worse than independent draws.
+    `size` are selected at random. In random order, the first few points are at least as good as independent draws.
     """
     n_points = next(n for n in count(max(size, 3)) if is_prime(n))
     chosen = rng.permutation(n_points)[:size]

@@ -84,10 +84,10 @@ class GaussQuadrature(Projection):
 
     Notes
     -----
-    **Error.** Biased: only the first five moments of an entry are those of a Gaussian. The expectation of the estimate
-    is ``prod_j (2 + cos(sqrt(3) delta_j)) / 3`` at scaled differences delta. At short distances it differs from the
-    Gaussian kernel by about ``sum_j delta_j^6 / 240``; if one ``|delta_j|`` exceeds 2 the difference is large. The
-    variance is the same as for independent draws.
+    **Error.** Biased: only the first five moments of an entry equal the moments of a Gaussian. The expectation of the
+    estimate is ``prod_j (2 + cos(sqrt(3) delta_j)) / 3`` at scaled differences delta. At short distances it differs
+    from the Gaussian kernel by about ``sum_j delta_j^6 / 240``; if one ``|delta_j|`` exceeds 2 the difference is large.
+    The variance is the same as for independent draws.
 
     **Cost.** O(s d) numbers stored and O(s d) flops per row.
 

@@ -155,7 +155,8 @@ class SparseSign(Projection):
     Parameters
     ----------
     sparsity : float, default=2/3
-        Probability eps of a zero, at least 0 and below 1. With 2/3 the first five moments equal those of a Gaussian.
+        Probability eps of a zero, at least 0 and below 1. With 2/3 the first five moments equal the moments of a
+        Gaussian.
 
     Notes
     -----

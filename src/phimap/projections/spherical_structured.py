@@ -22,7 +22,7 @@ _MOST_POINTS = 2048
 # Number of candidate frequencies in a step of the coordinate descent, and number of sweeps over all coordinates.
 _CANDIDATES = 16
 _SWEEPS = 2
-# Maximum number of frequencies that are optimised. With more frequencies, random ones are as good, to within one
+# Maximum number of frequencies that are optimised. With more frequencies, random frequencies are as good, to within one
 # percent.
 _MOST_CHOSEN = 128
 # Lower bound inside the logarithm. It keeps the energy of two equal or opposite points finite, but larger than any

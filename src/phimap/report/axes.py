@@ -1,4 +1,4 @@
-"""Values of a column at which a report asks a model: as a figure shows them, and as the model receives them."""
+"""Values of a column at which a report evaluates a model, as shown in figures and as rows of the model."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Axis:
     columns : ndarray of shape (w,)
         Columns of the model's rows that hold the value.
     rows : ndarray of shape (k, w)
-        What these columns hold for each value.
+        Entries of these columns for each value.
     others : str
-        The categories without a value here, in words; empty if there are none.
+        The categories that `values` omits, in words; empty if all are included.
     """
 
     name: str
@@ -97,7 +97,7 @@ def axis_of_encoded(
         return Axis(name, times, columns[chosen], encoding.of_seconds(seconds)[:, chosen])
     if isinstance(encoding, NumberEncoding) and encoding.deviation:
         grid = _grid(X[:, columns[0]], _NUMBERS)
-        # The indicator of missing numbers, if there is one, is 0.
+        # If the column has an indicator of missing numbers, the indicator is 0.
         rows = np.zeros((len(grid), len(columns)))
         rows[:, 0] = grid
         values: Any = encoding.mean + encoding.deviation * grid

@@ -1,4 +1,4 @@
-"""The errors that a model states for held-out rows: intervals, standard deviations and probabilities."""
+"""The uncertainty of predictions for held-out rows: intervals, standard deviations and probabilities."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class HeldOutIntervals:
     coverages, shares : ndarray of shape (k,)
         Coverages, and the shares of the true values that lie within the intervals of each coverage.
     deviations : ndarray of shape (r,) or None
-        Standard deviations; None if the model has none, or if they would take too long.
+        Standard deviations; None if the model does not provide them, or if they would take too long.
     """
 
     true: np.ndarray
@@ -109,10 +109,10 @@ def certainty(
     Notes
     -----
     **Cost.** Seven predictions of 1,000 rows, or one of 20,000. Standard deviations are computed for at most 4,096
-    features, and not by solvers in passes; their cost is that of `KernelRegressor.predict`.
+    features, and not by solvers in passes; they cost as much as `KernelRegressor.predict`.
     """
     with warnings.catch_warnings():
-        # The scores of the same rows have already given this warning.
+        # The scores of the same rows have already caused this warning.
         warnings.simplefilter("ignore", OutsideWarning)
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
         return _probabilities(model, held_out) if is_classifier(model) else _intervals(model, held_out)

@@ -87,7 +87,7 @@ def shares(
         axes.plot([0, 1], [0, 1], color=INK, linewidth=1)
         styles: list[dict[str, Any]] = [{"fmt": "o", "color": MAIN}, {"fmt": "s", "color": SECOND, "mfc": "none"}]
         for (name, ys), style in zip(found, styles, strict=False):
-            # Two standard errors of the share.
+            # Half width of the band: two standard errors of the share.
             reach = 2 * np.sqrt(ys * (1 - ys) / n_rows)
             axes.errorbar(levels, ys, yerr=reach, capsize=3, label=name, **style)
         if len(found) > 1:
@@ -140,8 +140,8 @@ def beside(
 def precision_recall(is_class: np.ndarray, probabilities: np.ndarray, label: object) -> tuple[Plot, float]:
     """Plot precision against recall of a class over all thresholds, and return the average precision.
 
-    `is_class` and `probabilities` have the shape (r,). The mark shows the threshold of one half, above which the class
-    is the more probable of two.
+    `is_class` and `probabilities` have the shape (r,). The mark shows the threshold of one half. Above this threshold
+    the class is more probable than the other class.
     """
     from sklearn.metrics import average_precision_score, precision_recall_curve
 
@@ -154,7 +154,7 @@ def precision_recall(is_class: np.ndarray, probabilities: np.ndarray, label: obj
         axes = plot.axes
         axes.step(recall[shown], precision[shown], where="post", color=MAIN, label="model")
         axes.axhline(share, color=INK, linewidth=1, label="chance")
-        # Perhaps no row is assigned to the class at this threshold.
+        # At this threshold, the class may have no rows, so the precision is undefined.
         if half < len(thresholds):
             axes.plot(recall[half], precision[half], "o", color=SECOND, markersize=8, label="threshold 1/2")
         axes.set(xlabel=f"share of {plain(str(label))} that is found (recall)", xlim=(0, 1.02), ylim=(0, 1.02))

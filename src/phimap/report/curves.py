@@ -44,7 +44,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class WidthAdvice:
-    """A comparison of the model's width with smaller widths on validation rows. No test row takes part in it.
+    """A comparison of the model's width with smaller widths on validation rows. Test rows are not used.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class WidthAdvice:
     fewer : int or None
         A smaller width with a lower error, beyond noise.
     falls : bool
-        Whether the error of the model's width is lower than that of half the width, beyond noise.
+        Whether the error at the model's width is lower than the error at half the width, beyond noise.
     """
 
     n_rows: int
@@ -79,7 +79,7 @@ class Curves:
     path_width : int
         Number of features of the models in `path`.
     advice : WidthAdvice or None
-        What the validation rows say about the width; None in dual form, and with fewer than 100 validation rows.
+        Comparison of widths on the validation rows; None in dual form, and with fewer than 100 validation rows.
     """
 
     width: Curve | None

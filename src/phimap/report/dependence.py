@@ -1,4 +1,4 @@
-"""Partial dependence: the mean prediction over rows in which one column, or each of two, is set to a value."""
+"""Partial dependence: the mean prediction over rows in which one or two columns are set to given values."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def waterfall(found: Explanation, row: int) -> Plot:
                 (4, 0),
                 textcoords="offset points",
                 va="center",
-                # No line crosses the text.
+                # At this position, no line crosses the text.
                 bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1},
             )
             end = start
@@ -232,7 +232,7 @@ def waterfall(found: Explanation, row: int) -> Plot:
 
 
 def _space_ticks(axes: Any) -> None:
-    """Take fewer ticks of the x axis if their labels are long, beside the names of columns or categories."""
+    """Reduce the number of ticks of the x axis if their labels are long, or if names of columns take space."""
     longest = max(len(label.get_text()) for label in axes.get_xticklabels())
     axes.locator_params(axis="x", nbins=6 if longest <= 5 else 4)
 

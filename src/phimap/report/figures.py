@@ -31,7 +31,7 @@ _MOST_CLASSES = 20
 # Maximum number of bars of a histogram. More bars would be thinner than the lines between them.
 _MOST_BARS = 60
 # Largest and smallest font size of the counts in a confusion matrix, in points, and the width of a digit relative to
-# the font size. The width is that of a wide font, because the page determines the font.
+# the font size. The width assumes a wide font, because the page determines the font.
 _COUNT_SIZES, _DIGIT = (13.0, 5.5), 0.68
 # Side of a confusion matrix in points, without labels and margins.
 _MATRIX = 280

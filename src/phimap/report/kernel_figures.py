@@ -124,7 +124,7 @@ def search(log: SearchLog) -> Plot:
         axes.yaxis.set_major_formatter("{x:.3g}")
         axes.yaxis.set_minor_formatter("{x:.2g}" if _within_a_decade(axes.get_ylim()) else NullFormatter())
         places, names = [], []
-        # Position where the last note ends. Labels that would overlap are omitted.
+        # Position where the last note ends. Notes that would overlap are omitted.
         noted = -np.inf
         runs = groupby(order, key=lambda trial: (log.kernels[trial], n_rows[trial], log.n_components[trial]))
         level = None
@@ -138,7 +138,7 @@ def search(log: SearchLog) -> Plot:
             changed = level != (rows, width)
             if first:
                 axes.axvline(first - 0.5, color=INK if changed else MUTED, linewidth=1.2 if changed else 0.5)
-            # A note names what changed.
+            # A note names the changes from the previous trial.
             told = level or (None, None)
             sizes = ((rows, told[0], "rows"), (width, told[1], "features"))
             text = ", ".join(f"{size:,} {name}" for size, last, name in sizes if size != last)

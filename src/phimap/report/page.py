@@ -245,7 +245,7 @@ def _columns(facts: Facts) -> list[tuple[Plot | Bars, str]]:
         scale = found.error if regression and found.error > 0 else 1.0
         values = [(name, float(rise) / scale) for name, rise in zip(facts.names, found.rises, strict=True)]
         head, what = ("rise of the error", "RMSE") if regression else ("more wrong labels", "share of wrong labels")
-        # A rounding error of zero is no rise.
+        # A rounding error of zero does not count as a rise.
         measures.append((head, values, lambda value: f"{number_text(round(100 * value, 2) + 0.0, 3)} %"))
         captions.append(
             f"How far the {what} of {found.n_rows:,} held-out rows rises if the values of a column are shuffled."
@@ -285,7 +285,7 @@ def _columns(facts: Facts) -> list[tuple[Plot | Bars, str]]:
 
 
 def _band_text(axis: Axis) -> str:
-    """Say what the band of a figure is, and how many categories the figure lacks."""
+    """Describe the band of a figure, and the number of categories that the figure omits."""
     text = "The band holds the predictions of four in five of these rows."
     if not axis.is_categories:
         return text
@@ -313,7 +313,7 @@ def _dependence(facts: Facts) -> list[tuple[Plot | Bars, str]]:
 
 
 def _advice(advice: WidthAdvice | None) -> str:
-    """Return advice on the number of features in words; empty if the validation rows give none."""
+    """Return advice on the number of features in words; empty if the validation rows do not suggest a change."""
     if advice is None:
         return ""
     rows = f"{advice.n_rows:,} validation rows"

@@ -25,7 +25,7 @@ class Permutations:
     Attributes
     ----------
     error : float
-        Error of the held-out rows as they are: root mean squared error, or share of wrong labels.
+        Error of the held-out rows without shuffling: root mean squared error, or share of wrong labels.
     rises : ndarray of shape (p,)
         Rise of the error if the values of a column are shuffled, mean over the shuffles. It may be slightly negative.
     n_rows : int

@@ -27,11 +27,12 @@ _VARIABLES = {
     PAPER: "--card",
 } | {colour: f"--level-{level}" for level, colour in enumerate(SEQUENCE)}
 
-# Colours of a figure outside of a page, which has no variables: those of the page in light mode.
+# Colours of a figure outside a page, where the variables of the page are undefined: the colours of the page in light
+# mode.
 _LIGHT = {INK: "#1b2430", MUTED: "#5a6675", GRID: "#dfe4ea", MAIN: "#2a6f97", SECOND: "#c8553d", PAPER: "#ffffff"}
 
 # Size of texts in points, and its factor in files for wide pages. A figure of 5.4 inches is 330 pixels wide on a phone,
-# which makes texts of this size 11 pixels high. The page multiplies them by the factor where it is wide.
+# which makes texts of this size 11 pixels high. On wide screens, the page multiplies the sizes by the factor.
 _TEXT, _WIDE = 13.0, 0.77
 # Size and family of a text, in the two forms in which versions of Matplotlib write them.
 _FONT = re.compile(r"font(?:-size)?: ([0-9.]+)px[^;\"]*(?:; font-family: [^;\"]*)?")
@@ -101,7 +102,7 @@ class Plot:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the figure to an SVG file, in the colours of light mode on white. A figure always gives the same file.
 
-        The placeholders of `SEQUENCE` have no such colour.
+        The placeholders of `SEQUENCE` are not replaced.
         """
         buffer = io.StringIO()
         with rc_context({**_RULES, "svg.hashsalt": self.name}):

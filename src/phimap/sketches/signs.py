@@ -19,5 +19,5 @@ def fair_factors(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray
 
 
 def fair_word_factors(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Independent fair signs as float64, drawn as 64-bit integers; they differ from those of `fair_signs`."""
+    """Independent fair signs as float64, drawn as 64-bit integers; the signs differ from the signs of `fair_signs`."""
     return 2.0 * rng.integers(2, size=shape) - 1.0

@@ -25,7 +25,8 @@ _PATTERNS = {".": _NUMBER.format(thousands=",", decimal=r"\."), ",": _NUMBER.for
 _SEPARATORS = {".": ",", ",": "."}
 # The parts of a number with a unit: a sign, a currency before the number (a symbol, or a code of three letters and a
 # space), the number, and a unit after it (a symbol or words, such as kg, m2, l/100km or sq ft). Cells with a word
-# before a number are names of levels, such as k12 or Route 66, and so are those with a mark after it, such as 12-34.
+# before a number are names of levels, such as k12 or Route 66. Cells with a mark after a number are names of levels,
+# too, such as 12-34.
 _CURRENCY = r"[$€£¥₹₩₽₺]|[A-Z]{3} "
 _UNIT = r"(?:(?:[$€£¥₹₩₽₺%‰°/]|[^\W\d_])(?: ?[^\d\s]){0,30}(?:/\d{1,4}[^\d\s]{1,10})?[\d²³]?)?"
 _MEASURED = re.compile(rf"([+-]?)({_CURRENCY})? ?([+-]?[\d.,][\d.,' \xa0\u202f]*?)[ \xa0]?({_UNIT})")

@@ -27,7 +27,8 @@ class AsymptoticErrors:
     sampling : float
         Variance due to the training rows, after averaging over noise and directions.
     effective_ridge : float
-        The prediction averaged over directions is that of the kernel of infinitely many features with this ridge.
+        The prediction averaged over directions equals the prediction of the kernel of infinitely many features with
+        this ridge.
     """
 
     bias: float
@@ -210,10 +211,11 @@ def asymptotic_classification_error(
 
     Notes
     -----
-    For ``|beta| = 1`` and ``g = <x, beta>`` the label is ``y = b g + r`` with ``b = E y g = (1 - 2 flips) (2 /
-    pi)^(1/2)``. The rest r is not correlated with x and acts like noise, of variance ``1 - b^2``: the fit is that of
-    regression with the signal ``b^2``. Let f be the prediction at a new row. The prediction averaged over noise,
-    directions and rows is ``(1 - rho m) b g``, of which `asymptotic_errors` gives the bias ``b^2 (rho m)^2``, so that
+    For ``|beta| = 1`` and ``g = <x, beta>`` the label is ``y = b g + r`` with
+    ``b = E y g = (1 - 2 flips) (2 / pi)^(1/2)``. The rest r is not correlated with x and acts like noise, of variance
+    ``1 - b^2``: the fit equals the fit of regression with the signal ``b^2``. Let f be the prediction at a new row. The
+    prediction averaged over noise, directions and rows is ``(1 - rho m) b g``, of which `asymptotic_errors` gives the
+    bias ``b^2 (rho m)^2``, so that
 
     .. math:: E f g = b - \sqrt{\text{bias}}, \qquad E f^2 = \text{test} + 2 b E f g - b^2.
 

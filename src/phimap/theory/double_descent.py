@@ -51,7 +51,7 @@ class PredictedErrors:
     variance : float
         Second part of `test`: the mean variance of the predictions.
     effective_ridge : ndarray of shape (n_functions,)
-        The mean prediction equals that of kernel ridge regression with the kernel matrix
+        The mean prediction equals the prediction of kernel ridge regression with the kernel matrix
         ``sum_k K_k / effective_ridge[k]`` and alpha = 1. With one feature function, this is exact kernel ridge
         regression with alpha = ``effective_ridge[0]``.
     """

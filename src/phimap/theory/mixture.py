@@ -64,7 +64,7 @@ def ternary_mixture(target: Any, tau: float, *, degrees: int = 3) -> TernaryMixt
     Returns
     -------
     TernaryMixture
-        Mixture of at most `degrees` functions. If no mixture matches, its only function is that of
+        Mixture of at most `degrees` functions. If no mixture matches, its only function is the function of
         `ternary_thresholds`.
 
     Raises

@@ -1,4 +1,4 @@
-"""Ternary functions whose Gaussian moments match those of another activation."""
+"""Ternary functions whose Gaussian moments match the moments of another activation."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Ternary(NamedTuple):
 
 
 def ternary_thresholds(target: Any, tau: float, *, levels: int = 3) -> Ternary:
-    """Find the ternary function whose moments d1 and d2 equal those of a target.
+    """Find the ternary function whose moments d1 and d2 equal the moments of a target.
 
     Parameters
     ----------

@@ -75,8 +75,8 @@ def estimator_variance(method: str, tau: Any, s: int, d: int | None = None) -> A
     the covariance of such a pair is F - E, which is ``-E tau^4 / (2 d)`` to order 1/d.
 
     B_r is the mean cosine of a uniform direction of norm ``sqrt(d)`` at the distance ``sqrt(r) tau``. Without radii
-    from the law all directions have this norm, and the sum and the difference of two orthogonal ones the norm
-    ``sqrt(2 d)``. The estimate then has the mean B_1, see `estimator_bias`. Structured projections with
+    from the law all directions have this norm, and the sum and the difference of two orthogonal directions have the
+    norm ``sqrt(2 d)``. The estimate then has the mean B_1, see `estimator_bias`. Structured projections with
     ``radii="fixed"`` come close to these directions.
 
     For normalised features the estimate is the quotient ``mean(f g) / sqrt(mean(f^2) mean(g^2))`` with

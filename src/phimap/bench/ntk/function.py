@@ -3,7 +3,7 @@
 Zandieh, Han, Avron, Shoham, Kim, Shin (2021), *Scaling neural tangent kernels via sketching and random features*,
 Section 2, Figure 1 and Remark 1: the tangent kernel of rectified units is ``|x||y| K_L(a)``, where ``a`` is the cosine
 between x and y. The left panel shows ``K_L(a) / (L + 1)`` for L = 2, 4, 8, 16, 32, the right panel ``K_3`` and a
-polynomial of degree 8 that approximates it. The experiment has no randomness, and all sizes are those of the
+polynomial of degree 8 that approximates it. The experiment has no randomness, and all sizes are the sizes of the
 publication.
 """
 

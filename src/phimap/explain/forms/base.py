@@ -78,7 +78,7 @@ class Form(ABC):
 
     @abstractmethod
     def effects(self, levels: np.ndarray, players: Players, chosen: np.ndarray) -> FormEffects:
-        """Return the effects of players, whose levels are those of the rows `levels` (q, w).
+        """Return the effects of players with the levels in the rows `levels` (q, w).
 
         `chosen` (r, p) holds the level of each player in random choices.
         """
@@ -131,9 +131,9 @@ def coalition_rule(n_others: int, *, with_ends: bool = False) -> Rule:
 
     .. math:: \max_k \bigl|\tfrac{n + 1}{2} \sum_q w_q B_k(t_q) - 1\bigr|
 
-    times the largest mean ``|c_k|`` of the model's own outputs. The rule is the one with the fewest nodes for which
-    this bound is at most 1e-12, or the exact rule. With `with_ends` it is a Gauss-Lobatto rule, which has nodes at -1
-    and 1, for integrands of which only the even part counts.
+    times the largest mean ``|c_k|`` of the model's own outputs. The rule has the fewest nodes for which this bound is
+    at most 1e-12, or the exact rule. With `with_ends` it is a Gauss-Lobatto rule, which has nodes at -1 and 1, for
+    integrands of which only the even part counts.
     """
     nodes_of, exact = (
         (_lobatto, n_others // 2 + 2) if with_ends else (np.polynomial.legendre.leggauss, n_others // 2 + 1)

@@ -19,7 +19,7 @@ import numpy as np
 from phimap.explain.forms.base import Form, FormEffects, Players, half_rule, over_rows, term_blocks
 from phimap.explain.forms.components import Component, of_column
 
-# Polynomials (P, ...): the coefficients along the first axis are those of the monomials in `Monomials`.
+# Polynomials (P, ...): the first axis holds the coefficients of the monomials in `Monomials`.
 
 
 class Monomials:
@@ -162,7 +162,7 @@ class SymmetricForm(Form):
         return result
 
     def _pairs_of_row(self, own: np.ndarray, table: np.ndarray) -> np.ndarray:
-        """Sum the interaction indices (p, p, M) over the background, for one row. Arguments are those of `_of_row`."""
+        """Sum the interaction indices (p, p, M) over the background, for one row. Arguments are as in `_of_row`."""
         monomials, p = self._monomials, table.shape[2]
         middle, half = 0.5 * (own + table), 0.5 * (own - table)
         result = np.zeros((p, p, table.shape[3]))

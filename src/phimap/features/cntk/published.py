@@ -169,7 +169,7 @@ class PublishedCNTKRecord(ImageRecord):
     def _layer(
         self, ops: Ops, layer: PublishedLayer, phi: Pixels, eta: Pixels | None, gains: Array, pooled: Array
     ) -> tuple[Pixels, Pixels | None]:
-        """phi_h and eta_h of all pixels, for `gains` sqrt(N_h) / q; the last layer adds psi_h to `pooled` instead."""
+        """Return phi_h and eta_h of all pixels for `gains` sqrt(N_h) / q; the last layer adds psi_h to `pooled`."""
         n_pixels, relu = phi.rows.shape[0], layer.relu
         new_phi = ops.empty((n_pixels, relu.n_components if relu else 0))
         new_eta = ops.empty((n_pixels, layer.eta_width))

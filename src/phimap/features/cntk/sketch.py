@@ -101,8 +101,8 @@ class CNTKSketch(ConvolutionalFeatures):
     themselves, which causes a bias O(1/w). All pixels share the same projections, so the mean over pixels does not
     reduce the error.
 
-    For activations that are not homogeneous, errors are similar to those of the ReLU at equal widths if patches have
-    norms of at most a few units. Their derivatives are central differences over 1/64, with a bias of about 1e-5.
+    For activations that are not homogeneous, errors are similar to the errors of the ReLU at equal widths if patches
+    have norms of at most a few units. Their derivatives are central differences over 1/64, with a bias of about 1e-5.
 
     In the published form the errors of its sketches and of the Taylor polynomials add up: for equal patches, at degree
     8 and any widths, kappa_1 is wrong by 0.003 and kappa_0 by 0.1.

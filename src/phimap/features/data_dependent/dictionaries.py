@@ -129,9 +129,9 @@ def two_pass(items: Items, ridge: float, oversampling: float, rng: np.random.Gen
 def online(items: Items, ridge: float, oversampling: float, rng: np.random.Generator) -> Dictionary:
     """Dictionary in one pass over the items in order (Calandriello, Lazaric, Valko 2017, Algorithm 1).
 
-    An item enters with q = `oversampling` copies. Scores among the items seen so far can only fall. The score p of a
-    copy is therefore the smallest estimate so far. If p falls, a copy is kept with the probability new p / old p, so
-    that the expected number of copies is ``q p``. Items enter in blocks of the size of the dictionary.
+    An item enters with q = `oversampling` copies. The score of an item among the items seen so far can only fall. The
+    score p of a copy is therefore the smallest estimate so far. If p falls, a copy is kept with the probability new p /
+    old p, so that the expected number of copies is ``q p``. Items enter in blocks of the size of the dictionary.
     """
     copies = max(1, round(oversampling))
     places, chances, left = np.empty(0, np.intp), np.empty(0), np.empty(0, np.int64)

@@ -75,17 +75,17 @@ class LeverageFeatures(TargetedFeatures):
     -----
     **Error.** Unbiased for any scores: the mean over draws is the pool's kernel estimate, whose mean is the kernel. For
     a Delta-spectral approximation of ``K + n alpha I``, about ``d log(d) / Delta^2`` frequencies suffice, where d is
-    the statistical dimension. With draws from p, the largest score takes the place of d. If alpha is so large that all
-    scores are nearly equal, the error equals that of draws from p. The diagonal of the estimate is 1 only on average.
+    the statistical dimension. With draws from p, the largest score replaces d. If alpha is so large that all scores are
+    nearly equal, the error equals the error of draws from p. The diagonal of the estimate is 1 only on average.
 
     Scores from a path of ridges are not below the exact ones. At equal alpha their maps err as much: the spectral error
     on 20,000 rows of two clusters of unequal width was 0.54 for both at m = 2,048.
 
     **Cost.** ``fit``: eigenvalues of a kernel matrix of order n, O(n^3), and ``4 n^2`` flops for each frequency of the
-    pool. With ``"path-following"`` r landmarks, about four times the statistical dimension, take the place of n: O(n
-    r^2), and ``4 n r`` flops for each frequency. With 1,500 rows this took a sixth of the time at m = 512, and two
-    fifths at m = 2,048. Surrogate scores take ``4 n (d + t)`` flops for each, for t target columns. ``transform``: as
-    for stored directions of `FourierFeatures`.
+    pool. With ``"path-following"`` r landmarks, about four times the statistical dimension, replace n: O(n r^2), and
+    ``4 n r`` flops for each frequency. With 1,500 rows this took a sixth of the time at m = 512, and two fifths at m =
+    2,048. Surrogate scores take ``4 n (d + t)`` flops for each, for t target columns. ``transform``: as for stored
+    directions of `FourierFeatures`.
 
     **Differs from the source in** the draws, which are without replacement and stratified by score, so that frequencies
     are distinct and their weights sum to nearly 1; in the exact kernel matrix on the subset, where the source uses the

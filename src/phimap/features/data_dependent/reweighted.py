@@ -152,7 +152,7 @@ class ReweightedFeatures(TargetedFeatures):
     n_subset : int, default=2000
         Maximum number of rows, at least 2, from which weights are learned; fewer for a small byte budget.
     projection : str or Projection, default="auto"
-        How the pool is drawn, see `FourierFeatures`. Learned weights replace those of a quadrature rule.
+        How the pool is drawn, see `FourierFeatures`. Learned weights replace the weights of a quadrature rule.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
         Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
@@ -180,9 +180,9 @@ class ReweightedFeatures(TargetedFeatures):
 
     **Differs from the source in** the following. Each frequency gives a pair, where sources use phases or one column
     per frequency. The largest weights are kept, where Sinha and Duchi draw frequencies in proportion to the weights. In
-    ``"kitchen-sinks"`` the coefficients become weights of a kernel; those of the source are the predictor. The source
-    bounds the largest coefficient, as a number for `radius` does; ``"auto"`` penalises the squared norm. Targets are
-    centred, each label is an indicator column, and energies are summed over columns.
+    ``"kitchen-sinks"`` the coefficients become weights of a kernel; in the source, the coefficients are the predictor.
+    The source bounds the largest coefficient, as a number for `radius` does; ``"auto"`` penalises the squared norm.
+    Targets are centred, each label is an indicator column, and energies are summed over columns.
 
     References
     ----------

@@ -108,7 +108,7 @@ class QuantizedFeatures(PackableFeatures):
         Bits per feature.
     rounding : {"stochastic", "nearest"}, default="stochastic"
         ``"stochastic"`` adds variance but no bias. ``"nearest"`` adds a small bias but no variance; it requires cosines
-        and sines of equal amplitude, such as those of `FourierFeatures`.
+        and sines of equal amplitude, such as the features of `FourierFeatures`.
     packed : bool, default=False
         Whether `transform` returns a `PackedArray`, and learners train on one.
     output : {"float", "integer"}, default="float"

@@ -66,7 +66,7 @@ class NTKLayer(Record):
     Attributes
     ----------
     relu : RectifiedRecord or ActivationRecord
-        Map from phi_{l-1} to phi_l: the rectified features, or those of another activation.
+        Map from phi_{l-1} to phi_l: the rectified features, or the features of another activation.
     step : RectifiedRecord, ActivationRecord or None
         Map from phi_{l-1} to the features of the derivative, which are step features for ReLU units; None, like
         `product`, for the NNGP kernel.
@@ -94,7 +94,7 @@ class CentralDifference:
     function: Callable[[Any], Any]
 
     def __call__(self, x: Any) -> Any:
-        # The dtype of NumPy arrays and of tensors begins its name with that of NumPy.
+        # The name of a dtype, of NumPy or torch, contains the name of the NumPy dtype.
         step = float(np.finfo("float32" if "float32" in str(x.dtype) else "float64").eps) ** (1 / 3)
         return (self.function(x + step) - self.function(x - step)) / (2 * step)
 

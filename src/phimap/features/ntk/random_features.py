@@ -97,12 +97,12 @@ class NTKFeatures(FeatureMap):
     Notes
     -----
     **Error with the activation.** On the sphere in d dimensions ``K_L = sum_k b_k P_k`` with Gegenbauer polynomials P_k
-    and ``b_k >= 0``. The exact powers get the largest coefficients for which no b_k becomes negative. The function ``f
-    = sum_k (-1)^floor(k / 2) sqrt(b_k) p_k`` of the remaining b_k, with p_k orthonormal for the distribution of ``<w,
-    x> / |x|``, has the remainder r as its kernel. The mean of the estimate is K_L up to two approximations. Degrees
-    above 256 (above 16 for more than 64 inputs) are dropped, which matters only for nearly parallel rows. The function
-    f is interpolated in a table of 4,097 values. The variance is that of one layer, ``(E[f(w.x)^2 f(w.y)^2] - r(a)^2) /
-    m``, for independent directions, and less for designed ones.
+    and ``b_k >= 0``. The exact powers get the largest coefficients for which no b_k becomes negative. The function
+    ``f = sum_k (-1)^floor(k / 2) sqrt(b_k) p_k`` of the remaining b_k, with p_k orthonormal for the distribution of
+    ``<w, x> / |x|``, has the remainder r as its kernel. The mean of the estimate is K_L up to two approximations.
+    Degrees above 256 (above 16 for more than 64 inputs) are dropped, which matters only for nearly parallel rows. The
+    function f is interpolated in a table of 4,097 values. The variance is the variance of one layer,
+    ``(E[f(w.x)^2 f(w.y)^2] - r(a)^2) / m``, for independent directions, and less for designed ones.
 
     **Error with sketches.** The mean of the estimate is a polynomial with nonnegative coefficients, fitted to K_L. Its
     degree is the power of two, up to 64, with the least predicted error of fit and sketches together. Measurements are

@@ -41,7 +41,7 @@ class NTKSketch(FeatureMap):
         polynomial do, too. The layered form supports ReLU, leaky ReLU and abs.
     degree : int, default=8
         Degree of the polynomial. In the layered form it is at least 2: the polynomial of kappa_1 has the largest even
-        degree up to `degree`, and that of kappa_0 the largest odd degree.
+        degree up to `degree`, the polynomial of kappa_0 the largest odd degree.
     method : {"direct", "layered"}, default="direct"
         ``"direct"`` is one polynomial for K_L. ``"layered"`` is Algorithm 1 of the source, which has more error and
         takes longer.
@@ -93,8 +93,8 @@ class NTKSketch(FeatureMap):
 
     **Differs from the source in** the following. The direct form fits the data's cosines, has exact terms and the
     split, and gives each power its own output width instead of a final projection. The layered form differs in the
-    norms, see `normalize`; in the differences of `PolySketch`; in SRHT without replacement, which also takes the place
-    of OSNAP for rows of up to 8 r features; and in omitting powers with coefficient zero.
+    norms, see `normalize`; in the differences of `PolySketch`; in SRHT without replacement, which also replaces of
+    OSNAP for rows of up to 8 r features; and in omitting powers with coefficient zero.
 
     References
     ----------

@@ -17,7 +17,7 @@ _MOST_ROWS = 20_000
 
 
 def most_candidates(n_landmarks: int) -> int:
-    """Number of candidate rows: at least `n_landmarks`, else at most 20,000 and as a quarter of the budget allows.
+    """Number of candidate rows: at most 20,000 and a number that the budget allows, but at least `n_landmarks`.
 
     The quarter of the budget is for the kernel values of all candidates with all landmarks.
     """

@@ -77,7 +77,7 @@ class BinningFeatures(PartitionFeatures):
     q, the mean over pitches is ``k(D)`` for ``q(p) = p k''(p)``: the second derivatives of both sides are equal, and
     both sides vanish at infinity. For ``exp(-D / length_scale)`` this is a gamma density of shape 2 with the scale
     ``length_scale``. Columns have independent pitches, so the kernel is a product over columns. The variance follows as
-    for `MondrianFeatures`; with w = 1 it is that of `FourierFeatures` with independent pairs.
+    for `MondrianFeatures`; with w = 1 it equals the variance of `FourierFeatures` with independent pairs.
 
     **Cost.** ``fit``: T d pitches and shifts are drawn, 16 T d bytes; the data are not used. ``transform``: 2 d
     multiplications and a hash for each row and grid. CSR rows take 8 or 12 bytes for each grid.

@@ -88,8 +88,8 @@ class MondrianFeatures(PartitionFeatures):
     probability k the first cut comes after time ``1 / length_scale``, so that both rows are in one leaf. Rows in one
     leaf have the product 1 / T. Rows in two leaves of a tree share a column with probability 1/w; their signs are
     independent, so the mean of their product is 0. So the product of a tree, times T, has the mean k and the second
-    moment ``k + (1 - k) / w``. With w = 1, the variance ``(1 - k^2) / m`` is that of `FourierFeatures` for this kernel
-    with independent pairs.
+    moment ``k + (1 - k) / w``. With w = 1, the variance ``(1 - k^2) / m`` equals the variance of `FourierFeatures` for
+    this kernel with independent pairs.
 
     The box has the middle of the rows of `fit` and, in each column, twice their range. A row outside the box gets the
     estimates of the nearest point of the box, so estimates are constant far outside, as for trees. A column that is

@@ -50,7 +50,7 @@ class PartitionRecord(MapRecord):
         """Return random numbers uint64 (r, n_partitions) of the cells that contain float64 `rows` (r, n_features)."""
 
     def bind(self, ops: Ops) -> Self:
-        """Return the record itself, because cells are found on the host in float64, whatever the dtype of the rows."""
+        """Return the record itself, because cells are always computed on the host in float64."""
         return self
 
     @property
@@ -86,7 +86,7 @@ class PartitionRecord(MapRecord):
 
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
         kept, rest = divmod(n_components, self.columns_per_partition)
-        # Columns are not dropped, because the cells that are hashed to dropped columns would have no features.
+        # A partition is kept as a whole, because cells that are hashed to dropped columns would lose their features.
         return None if rest else (np.arange(n_components), (len(self.keys) / kept) ** 0.5)
 
     def _cells(self, ops: Ops, X: Array) -> np.ndarray:

@@ -72,11 +72,11 @@ class DotProductFeatures(FeatureMap):
     Every ``g_j`` is a sum of products of a polynomial of a and a polynomial of b; the first product has nearly all of
     its size. Degree ``j = 0`` therefore takes a few exact features. Sketches are applied to u, which is short and
     nearly orthogonal to v. For ``j = 1`` and 2 the monomials of the leading principal coordinates are exact. With r the
-    part of u outside these directions, and s that of v, the remainders are ``<r, s>`` and ``<r, s> <u', v'>`` with
+    part of u outside these directions, and s the part of v, the remainders are ``<r, s>`` and ``<r, s> <u', v'>`` with
     ``u' = u + (sqrt(2) - 1) (u - r)``. The predicted mean square error is ``(sum_i s_i)^2 / m``, for s_i the standard
     deviation of sketch i with one feature over pairs of rows, and widths proportional to s_i. `fit` chooses the split,
-    the number of directions and the widths to minimise it. The map is unbiased for the series at any rows, whatever
-    the data in `fit`.
+    the number of directions and the widths to minimise it. The map is unbiased for the series at any rows, whatever the
+    data in `fit`.
 
     **Random degrees.** With ``method="random-maclaurin"`` each feature is a product of N projections onto independent
     random signs, with weight ``sqrt(c_N / (q_N m))``. N is random with probabilities q_n proportional to

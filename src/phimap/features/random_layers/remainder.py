@@ -1,6 +1,6 @@
 """Random features of the remainder of a kernel after exact degrees: functions of the projections of unit rows.
 
-The zonal polynomials p_k and P_k, and the coefficients b_k of a kernel, are those of `phimap.kernels.zonal`.
+The zonal polynomials p_k and P_k, and the coefficients b_k of a kernel, are defined in `phimap.kernels.zonal`.
 """
 
 from __future__ import annotations
@@ -214,8 +214,8 @@ def remove_powers(b: np.ndarray, n_features: int, degrees: Sequence[int]) -> tup
 def activation_values(g: np.ndarray, n_features: int, remainder: np.ndarray) -> np.ndarray:
     """The activation ``f(g) = sum_k (-1)^floor(k / 2) sqrt(b_k) p_k(g)``.
 
-    The kernel is the same for any signs. The chosen signs are those of the expansion of a step function. With them, f
-    is small where projections are rare, and f^2 is nearly constant. The variance is therefore close to its minimum,
+    The kernel is the same for any signs. The chosen signs are the signs in the expansion of a step function. With them,
+    f is small where projections are rare, and f^2 is nearly constant. The variance is therefore close to its minimum,
     which a constant f^2 would reach.
     """
     values = np.zeros_like(g)

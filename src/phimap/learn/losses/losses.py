@@ -191,7 +191,7 @@ def _values(errors: np.ndarray) -> np.ndarray:
 
 
 def scale_step(errors: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Sums (3, t) over rows with errors (r, t), for `scale_ratio`: squares of small errors, large errors, rows."""
+    """Sums (3, t) for `scale_ratio`: squares of small errors (r, t), the number of large errors, and of rows."""
     large = np.abs(errors) >= EPSILON
     return np.stack(
         [weights @ np.where(large, 0.0, np.square(errors)), weights @ large, np.full(large.shape[1], weights.sum())]

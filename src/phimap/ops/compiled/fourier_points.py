@@ -25,9 +25,9 @@ def fourier_points(
 ) -> None:
     """Apply blocks ``F_n^* P_b D_b1 F_h D_b2`` to the rows of X times factors, and write the parts to `out` (r, s).
 
-    The real and imaginary parts alternate and are multiplied by scale (s,). Shapes are those of
-    `primitives.fourier_blocks`; h and n are products of powers of 2, 3 and 5. Time O(r s log(n)); scratch for one
-    group of rows.
+    The real and imaginary parts alternate and are multiplied by scale (s,). Shapes are as in
+    `primitives.fourier_blocks`; h and n are products of powers of 2, 3 and 5. Time O(r s log(n)); scratch for one group
+    of rows.
     """
     n_blocks, half = frequencies.shape
     # Compiled code does not check bounds; a damaged model file may contain any index or length.

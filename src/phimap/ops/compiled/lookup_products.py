@@ -6,9 +6,9 @@ five other operations on vectors of 64 bytes then give 2,304 products of bits, o
 
 Inner products with one code lie between 0 and 8. For four signs and zeros they lie between -4 and 4, and are raised by
 4. They are stored in fields of 5 bits, 12 to a lane of 64 bits, and three of them add up without a carry. Longer sums
-are kept in fields of 10 bits: fields of even number are masked and summed separately, and the odd ones are the total
-minus the even ones. After every `_WORDS` words of a plane the sums are spread to fields of 20 bits. All operations are
-exact.
+are kept in fields of 10 bits: fields of even number are masked and summed separately, and the odd fields are the total
+minus the even fields. After every `_WORDS` words of a plane the sums are spread to fields of 20 bits. All operations
+are exact.
 
 References
 ----------
@@ -72,7 +72,7 @@ def write_codes(plane, negative, are_signs, out):
 
     plane uint64 (n, w) holds the bits. For signs and zeros, `plane` marks the entries that are not zero and negative
     (n, w) the negative ones; 1 is then the base-3 digit 1, and -1 the digit 2. A word has two codes for each of its
-    bytes: first those of all lower halves, then those of all upper halves.
+    bytes: first the entries of all lower halves, then the entries of all upper halves.
     """
     lower, upper = _LOWER_HALVES, np.uint64(4)
     for group in range(out.shape[0]):

@@ -105,8 +105,8 @@ def ones(planes, out):
 def transpose(plane, out):
     """Transpose the bits of plane uint64 (n, w) to out (64 w or fewer, ceil(n / 64)), in blocks of 64 x 64 bits.
 
-    A block is transposed by exchanging its off-diagonal quarters, then those of each quarter, and so on (Warren,
-    Hacker's Delight, Section 7-3).
+    A block is transposed by exchanging its off-diagonal quarters, then the off-diagonal quarters of each quarter, and
+    so on (Warren, Hacker's Delight, Section 7-3).
     """
     block = np.empty(64, np.uint64)
     for group in range(out.shape[1]):

@@ -15,9 +15,9 @@ subtractions of these products are exact; only the last subtraction rounds.
 `limit` returns the largest |x| allowed, which keeps q within these bounds. For larger |x| the results are meaningless.
 
 Polynomials, in z = r^2: ``sin r = r + r z S(z)`` and ``cos r = 1 - z/2 + z^2 C(z)``. S and C minimise the largest
-absolute error over |r| <= pi/4 plus a margin (6e-4 in float32, 1e-7 in float64), since rounding may give a
-neighbouring q. They come from a Remez exchange with 40 digits and weights r^3 and r^4; the coefficients were rounded
-to working precision one at a time, lowest first, and the remaining ones fitted again. The errors of the rounded
+absolute error over |r| <= pi/4 plus a margin (6e-4 in float32, 1e-7 in float64), since rounding may give a neighbouring
+q. They come from a Remez exchange with 40 digits and weights r^3 and r^4; the coefficients were rounded to working
+precision one at a time, lowest first, and the remaining coefficients fitted again. The errors of the rounded
 polynomials for sine and cosine are 1.8e-9 and 1.1e-10 in float32, 1.6e-18 and 4.8e-20 in float64, so rounding errors
 dominate: for `scale` = 1 the total error is below 1.5e-7 in float32 and below 3e-16 in float64.
 

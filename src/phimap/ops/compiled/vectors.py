@@ -24,7 +24,7 @@ def _register_bytes() -> int:
     return 64 if "+avx512f" in features.split(",") else 32
 
 
-#: Size of a vector in bytes: that of the registers on x86 processors; elsewhere a vector of 32 bytes takes several
+#: Size of a vector in bytes: the size of the registers on x86 processors; elsewhere a vector of 32 bytes takes several
 #: registers. It is a constant in compiled code, which numba caches separately for each set of processor features.
 BYTES = _register_bytes()
 #: Size of a long vector in bytes: one register or two. Two hide the latency of long chains of operations.

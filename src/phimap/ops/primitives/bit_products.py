@@ -18,8 +18,8 @@ PRODUCT_ROWS = 96
 def coded(ops: Ops, planes: Sequence[np.ndarray]) -> np.ndarray:
     """Encode rows as the second factor of `write_products`; apart from padding this takes as much memory as the planes.
 
-    `planes` holds uint64 arrays (n, w): one for bits, or two for signs and zeros, of which the first marks entries
-    that are not zero and the second negative ones. The format of the result depends on the backend.
+    `planes` holds uint64 arrays (n, w): one for bits, or two for signs and zeros, of which the first marks entries that
+    are not zero and the second marks negative entries. The format of the result depends on the backend.
     """
     return np.stack(planes)
 

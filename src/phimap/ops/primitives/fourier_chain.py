@@ -12,7 +12,7 @@ from phimap.ops.primitive import primitive
 def signed_transforms(ops: Ops, X: Array, signs: Array) -> Array:
     """Return the Fourier transforms of dense `X` (r, d) times several sign patterns: complex (r, J, L // 2 + 1).
 
-    `signs` is int8 (J, L). Transform j is that of ``X * signs[j, :d]``, padded with zeros to length L.
+    `signs` is int8 (J, L). Transform j is the transform of ``X * signs[j, :d]``, padded with zeros to length L.
     """
     # Overflow causes no warning here, because the caller tests the features for overflow and reports it.
     with np.errstate(over="ignore", invalid="ignore"):

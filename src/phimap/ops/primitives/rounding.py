@@ -41,7 +41,7 @@ def pack_rounded(
 def pack_nearest(ops: Ops, Z: Array, peak: float, planes: np.ndarray, rows: int = 64) -> None:
     """Round `Z` (r, m) to the nearest codes and set their bits in `planes` (q, r, w).
 
-    The codes are those of `pack_rounded`. Entries outside [-peak, peak] get the first or last code.
+    The codes are the codes of `pack_rounded`. Entries outside [-peak, peak] get the first or last code.
     """
     _write_planes(_codes(Z, peak, 2 ** planes.shape[0] - 1, 0.5), planes)
 

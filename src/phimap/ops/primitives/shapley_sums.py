@@ -73,7 +73,7 @@ def phase_shapley(ops: Ops, rows: HalfAngles, background: HalfAngles, rule: Rule
 def phase_pairs(ops: Ops, rows: HalfAngles, background: HalfAngles, rule: Rule) -> tuple[Array, Array]:
     """Return ``sum_u s_j s_k I_jk C`` and ``sum_u s_j s_k I_jk S``, both (G, n, p, p, L), with zero diagonals.
 
-    The names are those of `phase_shapley`; I_jk leaves out two players.
+    Names are defined in `phase_shapley`; I_jk leaves out two players.
     """
     cosines, sines, C, S = _angles(rows, background)
     groups, n, p, lanes = rows[0].shape
