@@ -252,7 +252,7 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         MemoryError
             If the result exceeds the byte budget, before it is allocated.
         ValueError
-            If the width of `X` differs from that in `fit`, or `X` is empty or not finite.
+            If the width of `X` differs from the width in `fit`, or `X` is empty or not finite.
         """
         check_is_fitted(self)
         X = check_samples(self, X, reset=False)

@@ -371,7 +371,7 @@ class _Clock:
         work = self.work
         n_trees = _ROUNDS * work.n_targets * (_GROWTHS_OF_FEW if work.trees_in_folds else 1)
         growth = self.machine.products(n_trees * (_TREE + _TREE_CELL * work.n_train * work.n_columns), 4)
-        # `_over_rows` divides by the number of threads, but few rows use only one thread.
+        # `_over_rows` divides by the number of all threads, but trees of few rows grow on fewer threads.
         return self._over_rows("trees", {"growth": growth * work.threads / work.tree_threads})
 
     def _passes(self) -> StageCost:
@@ -443,7 +443,8 @@ def _memory(work: Workload, machine: Machine) -> tuple[float, float]:
         order = min(m, EXACT_ORDER)
         exact = 2 * work.triangle_bytes + 24 * order**2 + (8 + size) * order * validation + validation * m * size
         solving, accumulating = max(solving, exact), work.triangle_bytes + work.batch_bytes + products
-        # Every thread of a worker has its own batch and its own sums. One more triangle is being received.
+        # Every thread of a worker has its own batch and its own sums. In addition, the worker receives one triangle of
+        # sums from another worker.
         worker = accumulating + (work.threads - 1) * (work.triangle_bytes + work.batch_bytes) + work.triangle_bytes
     else:
         accumulating = solving + work.kept_bytes / work.workers + work.batch_bytes

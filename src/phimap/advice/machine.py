@@ -46,8 +46,8 @@ def measure_machine(base: Machine = REFERENCE) -> Machine:
 
     Notes
     -----
-    Every constant is the best of three timings of processor time on one thread; files are read from the system's
-    cache. The float32 speed is that of a Gram matrix of 2,048 features, as learners compute it, without the time for
+    Every constant is the best of three timings of processor time on one thread; files are read from the system's cache.
+    The float32 speed is measured with a Gram matrix of 2,048 features, as learners compute it, without the time for
     adding the products to the running sums.
 
     **Error.** About 5 % on an idle machine. On a busy machine the constants are worse, because cores share caches and

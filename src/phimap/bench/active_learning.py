@@ -1,8 +1,8 @@
 """Active learning: test accuracy after training on the rows of a greedy design, and on random rows.
 
 Han, Avron, Shoham, Kim, Shin (2021), *Random features for the neural tangent kernel*, Section 5.4 and Figure 3. Rows of
-MNIST are picked by the greedy minimisation of the source's Appendix C. The features are those of the neural tangent
-kernel of a network with four layers.
+MNIST are picked by the greedy minimisation of the source's Appendix C. The features estimate the neural tangent kernel
+of a network with four layers.
 
 Differences from the source: ridge regression on the same features is fitted to the labels, while the source trains the
 network, of width 1,000. There are 10,000 rows to pick from (``--rows``) and 2,048 features (``--features``). The source

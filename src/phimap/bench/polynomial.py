@@ -98,7 +98,7 @@ def run(
         exact = Polynomial(degree, gamma=1.0, coef0=constant)(rows.astype(np.float64))
         size = np.linalg.norm(exact)
         for method in methods:
-            # The first call compiles or loads code, whose time no measurement should include.
+            # The first call compiles or loads code. The measured times must not include it.
             METHODS[method](degree, constant, 64, draws[0]).fit(others[:64]).transform(rows[:2])
         for draw, method, width in product(draws, methods, widths):
             phi = METHODS[method](degree, constant, width, draw)

@@ -1,4 +1,4 @@
-"""Spectra of centred kernel matrices of mixture data, compared with those of high-dimensional equivalents.
+"""Spectra of centred kernel matrices of mixture data, compared with the spectra of high-dimensional equivalents.
 
 Ali, Liao, Couillet (2022), *Random matrices in service of ML footprint: ternary random features with no performance
 loss*, Figure 2: eigenvalues, and the eigenvector of the largest eigenvalue, for ReLU features of two Gaussian classes.
@@ -83,8 +83,8 @@ def run(name: str, *, n: int = ROWS, p: int = DIMENSION, seed: int = 0) -> tuple
     Returns
     -------
     measurement : dict
-        `gap` is the spectral norm of the difference over that of the kernel matrix, `overlap` the absolute inner
-        product of the leading eigenvectors.
+        `gap` is the spectral norm of the difference, divided by the spectral norm of the kernel matrix, `overlap` the
+        absolute inner product of the leading eigenvectors.
     exact, equivalent : Spectrum
         Spectra with rows in the order of their classes; the second eigenvector has the sign of the first.
     """

@@ -27,8 +27,8 @@ INTERRUPTED = 130
 _EXPECTED = (ValueError, TypeError, MemoryError, OSError, ImportError)
 # If this environment variable is set, expected exceptions show their tracebacks as well.
 _TRACEBACK = "PHIMAP_TRACEBACK"
-# Options whose names differ from those of the library's parameters. Messages of the library write parameters as `alpha`
-# or drop=...; the command line writes its options instead.
+# Options whose names differ from the names of the library's parameters. Messages of the library write parameters as
+# `alpha` or drop=...; the command line writes its options instead.
 _OTHER_NAMES = {"n_components": "features", "random_state": "seed"}
 _NAMES = {field.name for kind in (FitOptions, CompareOptions) for field in fields(kind)} | _OTHER_NAMES.keys()
 _PARAMETER = re.compile(r"`(\w+)`|\b(size|channels|columns|drop|types|dtype)=(\.\.\.|\w+)")

@@ -11,7 +11,7 @@ from phimap import kernels
 
 
 def kernel_text(kernel: Any) -> str:
-    """The call that makes a kernel, with numbers rounded to four digits; names are those of `phimap.kernels`."""
+    """The call that makes a kernel, with numbers rounded to four digits; names are as in `phimap.kernels`."""
     given = {name: value for name, value in kernel.get_params(deep=False).items() if value is not None}
     return f"{type(kernel).__name__}({', '.join(f'{name}={_value_text(value)}' for name, value in given.items())})"
 

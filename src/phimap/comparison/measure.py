@@ -137,7 +137,7 @@ class PeakMemory:
         gc.collect()
         self.before: float | None = None
         try:
-            # Writing 5 resets the peak to the current resident memory (proc(5)).
+            # Writing 5 to this file resets the peak to the current resident memory, see the manual page proc(5).
             Path("/proc/self/clear_refs").write_text("5")
             self.before = self._resident("VmRSS")
         except OSError:

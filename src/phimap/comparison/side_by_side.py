@@ -226,7 +226,7 @@ def chosen_methods(models: Sequence[str] | None, known: Mapping[str, Method] = M
 
 
 def _rare_classes(task: str, y: np.ndarray, n_parts: int) -> dict[str, int]:
-    """Return the number of rows of each class that has fewer rows than there are parts."""
+    """Return the number of rows of each class with fewer rows than parts."""
     if task == "regression":
         return {}
     labels, counts = np.unique(y, return_counts=True)

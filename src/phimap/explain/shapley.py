@@ -72,8 +72,8 @@ def shapley_values(
     their sums, multiples and products, with no metric or a diagonal one. Corrections without regions are exact, too,
     and so are trees of numbers: a leaf is a product of indicators of intervals. The probabilities of trees of labels
     are not sums over leaves, so these trees are sampled. Corrections in regions have no closed form, because the region
-    of a row depends on all columns. Only these corrections are sampled, `exact` is False, and the standard errors are
-    those of the corrections.
+    of a row depends on all columns. Only these corrections are sampled, `exact` is False, and the standard errors
+    belong to the corrections.
 
     **Error.** Exact forms: rounding of float64; with more than 40 columns, for which fewer nodes are used, 1e-12 times
     the largest mean change of the outputs by a column; with Matern landmarks, 1e-10 times the sum of the absolute

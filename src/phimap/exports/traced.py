@@ -154,7 +154,7 @@ class Traced:
         return self.shape[0]
 
     def astype(self, dtype: Any, copy: bool = True) -> Traced:
-        """Return the array in another dtype; float64 stays the dtype of the trace unless `cast` asks for it."""
+        """Return the array in another dtype. Conversions between floating dtypes have no effect, see `cast`."""
         dtype = np.dtype(dtype)
         if dtype == self.dtype or (dtype.kind == "f" and self.dtype.kind == "f"):
             return Traced.of(self.node, self.ops) if copy else self

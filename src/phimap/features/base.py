@@ -44,7 +44,7 @@ def draw_best(
     """Draw the plan with the least error, or the fallback if its predicted error is below the error of every plan.
 
     Plans are ordered by the reliability of their predictions, the most reliable first. If several plans have similar
-    predictions, all of them are drawn, and the one with the least `measured_error` is returned. If `measured_error` is
+    predictions, all of them are drawn, and the map with the least `measured_error` is returned. If `measured_error` is
     None, the plan with the least predicted error is drawn. Among equally good plans, the last is taken.
     """
     kept: list[Plan] = []

@@ -42,7 +42,7 @@ class Frame(Rows):
         self.schema = schema
 
     def _finish_block(self, X: pa.Table, numbers: np.ndarray) -> tuple[pa.Table, np.ndarray | None]:
-        """Return the columns unchanged, and the mask of rows without infinite numbers; raise if these are refused."""
+        """Return the columns unchanged, and the mask of rows without infinite numbers; raise if they are an error."""
         usable = None
         for field in X.schema:
             if pa.types.is_floating(field.type):

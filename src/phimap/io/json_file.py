@@ -84,7 +84,7 @@ def _lines(text: str) -> list[Any]:
 
 
 def _whole(digits: str) -> int | float:
-    """A whole number; infinity if float64 cannot hold it. The reader refuses infinity and states the column and row."""
+    """A whole number; infinity if float64 cannot hold it. The reader raises an error for infinity."""
     return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 

@@ -189,6 +189,6 @@ def _words(hint: Any) -> str:
 
 
 def quoted(value: Any) -> str:
-    """A value as text for a message: the value itself if it is short, else its type."""
+    """A value as text for a message. Long values are replaced by their type."""
     text = repr(value) if isinstance(value, str | int | float | bool | NoneType) else type(value).__name__
     return text if len(text) <= 60 else text[:57] + "..."

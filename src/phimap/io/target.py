@@ -48,7 +48,7 @@ class TextTarget:
         self._reading: str | None = None
 
     def amounts(self, texts: np.ndarray) -> np.ndarray | None:
-        """Convert texts (r,) to numbers (r,); NaN marks a text that is no number. None if the texts are labels."""
+        """Convert texts (r,) to numbers (r,); NaN marks a text that is not a number. None for labels."""
         if self._reading is None and (texts != "").any():
             self._reading = self._chosen(texts[texts != ""])
         if not self._reading:
@@ -146,7 +146,7 @@ class TargetCheck:
         return y, mask
 
     def _read_text(self, y: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Return targets (r,) of text as amounts, or as labels; count the numbers and the others among them."""
+        """Return targets (r,) of text as amounts, or as labels; count numbers and other texts."""
         texts = y if self._policy == "error" else np.where(np.isin(y, MISSING_MARKS), "", y)
         amounts = None if self._text is None else self._text.amounts(texts)
         self._are_amounts = amounts is not None

@@ -33,7 +33,7 @@ class Additive(CombinedKernel, StationaryKernel):
 
     .. math:: k(x, y) = \binom{d}{q}^{-1} \sum_{|S| = q} k_S(x_S, y_S)
 
-    Here :math:`q` is `order`, and :math:`k_S` is the base kernel on the columns in S alone. If the base is a product
+    Here :math:`q` is `order`, and :math:`k_S` is the base kernel on only the columns in S. If the base is a product
     over columns, as the Gaussian kernel is, the sum is an elementary symmetric polynomial of the one-dimensional
     kernels. The functions in the reproducing kernel Hilbert space are sums of functions of q columns each.
 

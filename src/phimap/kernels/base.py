@@ -252,7 +252,7 @@ class StationaryKernel(Kernel):
         Returns
         -------
         ndarray of shape (n, d, t), or None
-            None if the kernel does not implement gradients. At a kink, the mean of the one-sided slopes.
+            None if the kernel does not implement gradients. At a kink, gradients are the mean of the one-sided slopes.
         """
         return None
 

@@ -22,8 +22,8 @@ Rows = Any
 _CANCELLATION = 2.0**-10
 # Number of floats in a block of differences, which takes 8 MiB.
 _DIFFERENCES = 2**20
-# Angles below this count as 0. Two parallel rows that are normalised in float64 differ by the rounding of their norms
-# (a pairwise sum of d squares and a division). This is below 16 eps for any d that fits in memory.
+# Angles below this threshold count as 0. Two parallel rows that are normalised in float64 differ by the rounding of
+# their norms (a pairwise sum of d squares and a division). This is below 16 eps for any d that fits in memory.
 _PARALLEL = 16 * np.finfo(np.float64).eps
 
 

@@ -428,7 +428,7 @@ class MixtureSumLaw(SumLaw):
 
 
 def law_of_sum(*laws: SpectralLaw) -> SpectralLaw:
-    """The law of a sum of independent frequencies: Gaussian if all terms are, Cauchy if all are, else a `SumLaw`."""
+    """The law of a sum of independent frequencies: Gaussian or Cauchy if all terms are, else a `SumLaw`."""
     parts = [part for law in laws for part in (law.parts if isinstance(law, SumLaw) else (law,))]
     for stable, power in ((GaussianLaw, 2), (CauchyLaw, 1)):
         scales = [np.asarray(part.scale, dtype=np.float64) for part in parts if type(part) is stable]

@@ -99,8 +99,8 @@ def with_trees(
 
     Notes
     -----
-    The trees are grown on the unscaled columns. Let e be the errors of the kernel model, and g those of the trees, at
-    rows that were left out of both. The share of the trees with the least squared error is :math:`\langle e, e - g
+    The trees are grown on the unscaled columns. Let e be the errors of the kernel model, and g the errors of the trees,
+    at rows that were left out of both. The share of the trees with the least squared error is :math:`\langle e, e - g
     \rangle / |e - g|^2`, clipped to the interval from 0 to 1. The number of rounds minimises the squared error. For
     labels, the share is then chosen again, by the log loss of calibrated probabilities.
 

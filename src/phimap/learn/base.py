@@ -160,8 +160,8 @@ class KernelModel(BaseEstimator):
         """Fit on a stream of batches, in two passes: one for scales and classes, one for the sums.
 
         Data frames take up to two more passes: one looks for cells other than numbers, one fits their encoder. Memory
-        holds no more rows than one batch. Batches cut like those of `fit` (see its notes) give the same bits as `fit`.
-        Other batches give the same model up to rounding.
+        holds no more rows than one batch. Batches cut like the batches of `fit` (see its notes) give the same bits as
+        `fit`. Other batches give the same model up to rounding.
 
         Parameters
         ----------

@@ -284,8 +284,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         stationary, the kernel and the variance grow with x; if the degrees of freedom approach m, the variance far from
         the data is too small.
 
-        **Error.** The variance of the function is that of the exact process up to the error of the features. A kernel
-        that does not suit the data affects only sigma^2 and rho.
+        **Error.** The variance of the function equals the variance of the exact process up to the error of the
+        features. A kernel that does not suit the data affects only sigma^2 and rho.
 
         **Cost.** The first call makes a factorisation (``m^3 / 3`` multiply-adds and ``4 m^2`` bytes; in dual form, the
         order is the number of rows) and a solve for each row left out. The factor is kept until rows are added, and is
@@ -343,7 +343,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         other rows on the features of the model. q is a quantile of ``|y - f(x)| / s(x)`` at the conformal rows: a tenth
         of the rows, at most 1,024, drawn at random. These rows are not used to choose kernel, metric, alpha,
         corrections or trees, and not to learn s. After these choices, the model is fitted to all rows. The error of a
-        conformal row is that of the fit without the row, see `phimap.learn.left_out`.
+        conformal row is its error in a fit without the row, see `phimap.learn.left_out`.
 
         **Coverage.** The coverage is marginal: it holds on average over new rows like the training rows, not for each
         x. If the conformal rows had been left out of the model, the coverage would be exact on average over draws of
@@ -354,12 +354,12 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         above ``c / (c + 1)`` gives infinite bounds: above 0.997 for 4,000 rows, of which 400 are conformal, and above
         0.999 for 1,024 of them.
 
-        With groups, whole groups are conformal, and the error of a row is that of the fit without its group. The
+        With groups, whole groups are conformal, and the error of a row is its error in a fit without its group. The
         coverage then holds on average over new groups, if there are many groups. With ``validation="last"``, the
         validation rows are the last rows, and the conformal rows are the rows before them. Their errors are errors of a
         fit without conformal and validation rows. The coverage is not guaranteed if the future differs from the past.
 
-        After solvers in passes (conjugate gradients, and losses other than the squared one) the errors are those of the
+        After solvers in passes (conjugate gradients, and losses other than the squared loss) the errors come from the
         rows that also chose alpha, and s is 1, with two exceptions. For deviances, s(x) is ``f(x)^(power / 2)``, and
         bounds are at least 0. For several quantiles, f(x) is the middle between the lowest and the highest quantile,
         and s(x) is half of the distance between them.

@@ -35,7 +35,7 @@ def relative_error(
         The exact kernel; by default the map's ``kernel_``, the kernel that the map estimates.
     center : bool, default=False
         Whether to double-centre both kernel matrices first. For a kernel with a large mean, the uncentred error mostly
-        measures the mean. The centred error is the relevant one for a learner with an intercept.
+        measures the mean. For a learner with an intercept, the centred error is relevant.
     n_subset : int, default=1000
         Number of rows on which K is computed, drawn without replacement; all rows if there are fewer.
     random_state : int, Generator, RandomState, SeedSequence or None, default=0

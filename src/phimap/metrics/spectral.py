@@ -247,8 +247,8 @@ def leverage_scores(
         As in `statistical_dimension`; the seed also draws sampled rows.
     method : {"exact", "path-following", "two-pass", "online"}, default="exact"
         All but ``"exact"`` estimate the scores from a weighted sample of r rows, without the matrix of all rows.
-        ``"path-following"`` draws it on a path of falling ridges, ``"two-pass"`` by scores from a first sample, and
-        ``"online"`` in one pass over the rows in their order.
+        ``"path-following"`` draws the sample on a path of falling ridges, ``"two-pass"`` by scores from a first sample,
+        and ``"online"`` in one pass over the rows in their order.
     oversampling : float, default=8.0
         Expected number of draws of a row of score 1, at least 1: r is about `oversampling` times the sum of all scores.
     n_subset : int or None, default=None
@@ -266,12 +266,12 @@ def leverage_scores(
 
     Notes
     -----
-    **Error.** Exact up to rounding. Eigenvalues that are negative because of rounding count as zero. An estimate is the
-    score with the sum S of ``v v^T`` over the rows' feature vectors v replaced by that of the sample, each term divided
-    by its expected number of draws. If that sum is an e-spectral approximation of ``S + alpha``, estimates lie between
-    1 / (1 + e) and 1 / (1 - e) times the scores; about ``d log(d) / e^2`` draws, for d the sum of all scores, suffice.
-    On 3,000 rows of two clusters with d = 52 and 8 draws, the three methods erred by 10 to 20 % in the mean over the
-    rows and by factors of 0.6 to 1.6 at most.
+    **Error.** Exact up to rounding. Eigenvalues that are negative because of rounding count as zero. The score depends
+    on the sum S of ``v v^T`` over the feature vectors v of all rows. An estimate uses the sum over the sample instead,
+    with each term divided by its expected number of draws. If that sum is an e-spectral approximation of ``S + alpha``,
+    estimates lie between 1 / (1 + e) and 1 / (1 - e) times the scores; about ``d log(d) / e^2`` draws, for d the sum of
+    all scores, suffice. On 3,000 rows of two clusters with d = 52 and 8 draws, the three methods erred by 10 to 20 % in
+    the mean over the rows and by factors of 0.6 to 1.6 at most.
 
     **Cost.** O(n^3) time and 24 n^2 bytes. Estimates take O(n r^2) time and 8 r (r + 2,048) bytes; ``"two-pass"`` has a
     first sample of ``oversampling tr(K) / alpha`` rows, at most n.

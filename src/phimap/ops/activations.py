@@ -54,7 +54,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "softplus": softplus,
 }
 
-#: Functions that are derivatives of activations, and no activations themselves.
+#: Functions that are derivatives of activations, but not activations themselves.
 SLOPE_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "erf-slope": erf_slope,
     "gelu-slope": gelu_slope,

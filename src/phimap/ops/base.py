@@ -43,7 +43,7 @@ class Ops(ABC):
 
     @property
     def key(self) -> Hashable:
-        """Equal for backends whose constants can be exchanged."""
+        """A key that is equal for backends whose constants can be exchanged."""
         return self.backend, self.dtype
 
     @abstractmethod

@@ -97,8 +97,8 @@ def draw_generators(law: SpectralLaw, shape: tuple[int, ...], rng: np.random.Gen
 def signed_input_scale(law: SpectralLaw, rng: np.random.Generator) -> np.ndarray:
     """Inverse length scales (d,) with random signs.
 
-    Neighbouring rows of the matrix are shifts of each other, so their products with a smooth x nearly agree. The signs
-    prevent this.
+    Neighbouring rows of the matrix are shifts of each other, so their products with a smooth x nearly agree. Random
+    signs prevent this agreement.
     """
     return fair_word_factors(rng, (law.n_features,)) * law.scale
 

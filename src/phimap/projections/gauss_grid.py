@@ -1,4 +1,4 @@
-"""The dense Gauss quadrature grid: the product in all columns of a one-dimensional rule."""
+"""The dense Gauss quadrature grid: the product of one-dimensional rules, one for each column."""
 
 from __future__ import annotations
 

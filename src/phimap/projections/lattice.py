@@ -25,8 +25,8 @@ from itertools import count
 import numpy as np
 
 # The weight gamma times the number of coordinates. The derivative of an integrand cos(<w, t>) in w_j has a mean square
-# of about t_j^2 / 2, and kernels should be accurate for |t| of about 1. A weight that was four times smaller or larger
-# made no measurable difference.
+# of about t_j^2 / 2, and kernels should be accurate for |t| of about 1. Weights four times smaller or larger gave the
+# same accuracy.
 _TOTAL_WEIGHT = 2.0
 
 

@@ -21,7 +21,7 @@ _MOST_POINTS = 512
 # accurate, because their points in different subsets complement each other.
 _FEWEST_POINTS = 3
 # Maximum number of optimised designs. Further blocks are rotated copies of them, which limits the time of a fit. With
-# more than _WIDEST_ROTATED columns there is no maximum, because a rotation costs as much as a design.
+# more than _WIDEST_ROTATED columns, all blocks are optimised, because a rotation costs as much as a design.
 _MOST_DESIGNS = 8
 _WIDEST_ROTATED = 1024
 # Maximum length of a scaled point in the energy; longer points are shortened to it. Points of this length do not

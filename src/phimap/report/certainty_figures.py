@@ -154,7 +154,7 @@ def precision_recall(is_class: np.ndarray, probabilities: np.ndarray, label: obj
         axes = plot.axes
         axes.step(recall[shown], precision[shown], where="post", color=MAIN, label="model")
         axes.axhline(share, color=INK, linewidth=1, label="chance")
-        # At this threshold, the class may have no rows, so the precision is undefined.
+        # Possibly no row is assigned to the class at this threshold. The precision is then undefined.
         if half < len(thresholds):
             axes.plot(recall[half], precision[half], "o", color=SECOND, markersize=8, label="threshold 1/2")
         axes.set(xlabel=f"share of {plain(str(label))} that is found (recall)", xlim=(0, 1.02), ylim=(0, 1.02))

@@ -59,7 +59,8 @@ def permutation_importances(
     Notes
     -----
     If columns depend on each other, shuffling one of them makes combinations that do not occur in the data. Two columns
-    with the same information may both have a small rise, because the model can still use the one that is not shuffled.
+    with the same information may both have a small rise, because the model can still use the column that is not
+    shuffled.
 
     **Error.** The mean of three shuffles of the same rows.
 

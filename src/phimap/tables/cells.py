@@ -16,7 +16,8 @@ from phimap._missing import MISSING_MARKS
 
 # The type is Any because the functions are created at import, so type checkers cannot see them.
 pc: Any = pyarrow.compute
-# Spaces that do not break a line. As characters, they are the same in patterns of Arrow and of the module ``re``.
+# Spaces that do not break a line. They are written as characters, because patterns of Arrow and of the module ``re``
+# have different escapes.
 _SPACES = "\xa0\u202f"
 # Digits without separators, or in groups of three with a separator that is not the decimal mark.
 _WHOLE = r"\d+|[1-9]\d{{0,2}}([{thousands} '" + _SPACES + r"]\d{{3}})+"

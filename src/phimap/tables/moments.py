@@ -93,7 +93,7 @@ def _iso_seconds(texts: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _seconds_in_one_form(texts: np.ndarray, what: str, row_name: Callable[[int], str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the local seconds (n,) of texts in the one form that reads all, and their offsets (n,) from UTC."""
+    """Return the local seconds (n,) of texts in the only form that reads all texts, and their offsets (n,) from UTC."""
     from phimap.tables.cells import offsets_in, seconds_in, text_column
 
     column = text_column(texts)

@@ -135,5 +135,5 @@ class TargetSums:
             self.sums[:, :, j] += found.reshape(n_levels, FOLDS)
 
     def keep(self, places: np.ndarray) -> None:
-        """Drop all levels except those at `places`."""
+        """Drop all levels except the levels at `places`."""
         self.counts, self.sums = self.counts[places], self.sums[places]

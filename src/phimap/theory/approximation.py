@@ -43,7 +43,7 @@ def _uniform(epsilon: float, delta: float, d: int, diameter: float, length_scale
 
 
 def _uniform_directions(epsilon: float, delta: float, d: int, diameter: float, length_scale: float) -> float:
-    """Number of independent directions of which Theorem 1 of the survey says that they err by at most epsilon."""
+    """Number of independent directions that have an error of at most epsilon by Theorem 1 of the survey."""
     spread = sqrt(d) / length_scale * diameter
     require(
         epsilon <= spread,
@@ -185,7 +185,7 @@ def _maclaurin(epsilon: float, delta: float, d: int) -> float:
     assumptions=("a spectral law of independent columns", "directions of a low-discrepancy sequence"),
 )
 def _quasi_monte_carlo(epsilon: float, d: int) -> float:
-    # The error first grows, to (d / e)^d at s = e^d: its rate says nothing of fewer directions.
+    # The error first grows, to (d / e)^d at s = e^d, so its rate does not apply to fewer directions.
     argument = -(epsilon ** (1 / d)) / d
     u = -float(lambertw(argument, -1).real) if argument > -exp(-1) else 1.0
     return _power(d * u)

@@ -1,4 +1,4 @@
-"""Asymptotic errors of random-feature regression, with the variance split by its sources, and of classification."""
+"""Asymptotic errors of regression on random features, with the variance by its sources, and of classification."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def asymptotic_errors(
     signal : float, default=1.0
         ``|beta|^2``, the variance of the target function.
     noise : float, default=0.0
-        Variance of the label noise. A part of the target that is not linear in x acts like noise of its variance,
-        and the risk also contains this variance itself.
+        Variance of the label noise. A part of the target that is not linear in x acts like noise with the variance of
+        this part. The risk then also contains this variance.
 
     Returns
     -------
@@ -201,8 +201,8 @@ def asymptotic_classification_error(
     Returns
     -------
     float
-        Probability that the predicted sign at a new row is not that of ``<x, beta>``. Of labels that are flipped, too,
-        the share ``flips + (1 - 2 flips) error`` is wrong.
+        Probability that the predicted sign at a new row differs from the sign of ``<x, beta>``. If the labels of new
+        rows are flipped, too, the share of wrong signs is ``flips + (1 - 2 flips) error``.
 
     Raises
     ------
@@ -261,6 +261,6 @@ def _marchenko_pastur(rho: float, psi_1: float) -> _Traces:
     root = np.hypot(linear, 2 * rho**0.5)
     m = (root - linear) / (2 * rho) if linear < 0 else 2.0 / (root + linear)
     m_2 = (m**2 + m) / root
-    # S and C share their eigenvalues, but for n - d zeros.
+    # S and C have the same eigenvalues, except for n - d zeros.
     zeros = 1.0 - psi_1
     return _Traces(float(m), float(m_2), float(psi_1 * m + zeros / rho), float(psi_1 * m_2 + zeros / rho**2))

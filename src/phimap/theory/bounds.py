@@ -114,8 +114,8 @@ class RequiredFeatures:
         Number of features by the formula that the source prints. It is None if the proof gives the same formula, or if
         the printed formula cannot be evaluated.
     regularization : float or None
-        For bounds of a learner's risk, the lambda of the guarantee: the penalty is ``lambda |f|^2`` beside a mean loss,
-        so that alpha is ``n lambda``. None if the bound sets none.
+        For bounds of a learner's risk, the lambda of the guarantee: the penalty is ``lambda |f|^2``, added to a mean
+        loss, so alpha is ``n lambda``. None for bounds without a lambda.
     """
 
     value: int

@@ -83,11 +83,11 @@ def ternary_mixture(target: Any, tau: float, *, degrees: int = 3) -> TernaryMixt
     source concerns r near 0, where degrees 1 and 2 dominate. On real data r is 0.3 or 0.6, and degree 3 matters too. At
     much higher degrees ``r^k`` is nearly 0 for different rows, so that these degrees only add to the diagonal of the
     kernel matrix. This acts as regularisation, which a learner can increase but not reduce. Among the mixtures that
-    match the target, the one with the least sum of ``c_k^2`` over all degrees is taken. This sum is the variance of the
-    function's values. All functions have the same height (their absolute value where they are not 0), so that features
-    are integers times one scale. The unknowns ``height^2 p_j`` solve a linear program, with one candidate for each pair
-    of thresholds on a grid, and one equation for each matched degree. Its solution has at most as many functions as
-    equations.
+    match the target, the mixture with the least sum of ``c_k^2`` over all degrees is taken. This sum is the variance of
+    the function's values. All functions have the same height (their absolute value where they are not 0), so that
+    features are integers times one scale. The unknowns ``height^2 p_j`` solve a linear program, with one candidate for
+    each pair of thresholds on a grid, and one equation for each matched degree. Its solution has at most as many
+    functions as equations.
 
     **Differs from the source in** using several functions; the source has one.
 

@@ -114,7 +114,7 @@ def landmark_forms(
 
 
 def _of_corrections(corrections: Corrections, root: np.ndarray | None, n_jobs: int | None) -> Split:
-    """Corrections without regions are landmarks. A region depends on all columns, so several regions have no form."""
+    """One region of corrections is a sum over landmarks. Several regions have no form: they depend on all columns."""
     own, forms = corrections.root, None
     if root is None and corrections.partition.n_regions == 1 and (own is None or own.ndim == 1):
         scale = corrections.scale * (np.ones(corrections.rows.shape[1]) if own is None else own)
@@ -123,7 +123,7 @@ def _of_corrections(corrections: Corrections, root: np.ndarray | None, n_jobs: i
 
 
 def _of_trees(trees: BoostedTrees, exponent: int, n_jobs: int | None) -> Split:
-    """Leaves are products of intervals. The probabilities of labels are no sums of leaves, and have no form."""
+    """Leaves are products of intervals. Trees of labels have no form: probabilities are not sums of leaves."""
     if trees.has_labels:
         return Split(rest=(lambda rows: trees.share * trees.outputs(rows, n_jobs),))
     return Split((LeafForm(trees, float(np.ldexp(trees.share, exponent))),))

@@ -57,7 +57,7 @@ def chosen_rows(X: Array, n_subset: int, rng: np.random.Generator) -> tuple[np.n
 def for_blocks(
     rows: np.ndarray, frequencies: np.ndarray, evaluate: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """Results (l,) of `evaluate`, called with the cosines and sines (n, k) of blocks of k frequencies."""
+    """Call `evaluate` with the cosines and sines (n, k) of each block of k frequencies, and return all results (l,)."""
     parts = []
     for start in range(0, len(frequencies), _BLOCK):
         projected = rows @ frequencies[start : start + _BLOCK].T

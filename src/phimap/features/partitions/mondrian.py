@@ -101,8 +101,8 @@ class MondrianFeatures(PartitionFeatures):
     three hashes. CSR rows take 8 or 12 bytes for each tree.
 
     **One draw for all widths.** With the same seed, a wider map begins with the trees of a narrower map: its leading
-    columns are the narrower map, up to a factor. On the same rows, a map with a shorter length scale adds cuts to those
-    of a map with a longer one, so its leaves divide the leaves of that map.
+    columns are the narrower map, up to a factor. On the same rows, a map with a shorter length scale has all cuts of a
+    map with a longer length scale and further cuts. Its leaves divide the leaves of that map.
 
     **Differs from the source in** the columns, the trees and rows outside of the box. Leaves are hashed, with signs, to
     a fixed number of columns. Trees are made only along the path of a row; the source stores all leaves that contain

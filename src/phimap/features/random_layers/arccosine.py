@@ -69,8 +69,8 @@ class ArcCosineFeatures(FeatureMap):
     - order 2: ``|x|^2 ((d + 2) / d / 2)^(1/2) (sign(g) g^2 - c_3 g + g^2 - 1)`` with ``c_3 = E|g|^3``.
 
     The mean of the product of two such features is the remainder of the kernel. So the estimate is unbiased at any
-    depth, for every projection whose directions are uniform, and for any lengths of the directions. Its variance is
-    that of the remainder alone. The exact constant is the largest for which the remainder is positive semidefinite; it
+    depth, for every projection whose directions are uniform, and for any lengths of the directions. Its variance comes
+    only from the remainder. The exact constant is the largest for which the remainder is positive semidefinite; it
     exceeds the constant of the power series. At depth > 1 the random features are values of a tabulated function, see
     `NTKFeatures`. Zero rows have zero features.
 

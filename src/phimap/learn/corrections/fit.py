@@ -202,7 +202,7 @@ class _Probe:
     """Errors of corrections in one region as a function of alpha, in the dtype of the rows.
 
     The corrections are learned from the residuals of the training fit at the training rows of the region. The errors
-    are those at its validation rows.
+    are measured at the validation rows of the region.
 
     Parameters
     ----------

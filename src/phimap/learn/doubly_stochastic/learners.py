@@ -101,7 +101,7 @@ class DoublyStochasticRegressor(MultiOutputMixin, RegressorMixin, DoublyStochast
 
     With ``construction="published"`` these differences remain. Targets are centred at their mean. A step has a batch of
     rows and a block of features, as in the source's experiments, instead of one of each. The scores of all rows are
-    kept, so that every block is drawn only once. The iterates are those of the source.
+    kept, so that every block is drawn only once. The iterates are the same as in the source.
 
     References
     ----------

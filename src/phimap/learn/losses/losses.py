@@ -47,7 +47,7 @@ class Loss(ABC):
         return self.values(scores, targets)
 
     def restore(self, solution: LinearSolution) -> LinearSolution:
-        """Convert a solution from the units of the scores to those of the encoded targets."""
+        """Convert a solution from the units of the scores to the units of the encoded targets."""
         return solution
 
 

@@ -97,7 +97,7 @@ class LossSample(Accumulator):
         return usable if self.n_rows <= _FEW_ROWS and not in_time else usable[:1]
 
     def rows(self, fold: int | None = None, *, held_out: bool = False) -> list[WeightedBlock]:
-        """The rows outside of a fold, or with `held_out` the rows of the fold; all rows if `fold` is None."""
+        """The rows outside a fold or, if `held_out` is true, the rows of the fold; all rows if `fold` is None."""
         if fold is None:
             return [(block, targets, weights) for block, targets, weights, _ in self._blocks]
         parts = []
@@ -289,7 +289,7 @@ class LossPreparation:
     ) -> LinearSolution:
         """Minimise over `rows`, which are about `share` of all rows.
 
-        The other parameters are those of `QuasiNewton`.
+        The other parameters are as in `QuasiNewton`.
         """
 
         def precondition(R: np.ndarray, shift: float) -> np.ndarray:

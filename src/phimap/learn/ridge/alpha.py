@@ -38,7 +38,7 @@ _PROBES = 8
 
 
 class ChosenAlpha(NamedTuple):
-    """The alpha of a solution and how it was chosen. The fields are those of `LinearSolution`."""
+    """The alpha of a solution and how it was chosen. The fields are described in `LinearSolution`."""
 
     alpha: float
     alphas: np.ndarray = np.empty(0)

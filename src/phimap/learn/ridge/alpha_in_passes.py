@@ -81,11 +81,11 @@ class HeldOutErrorInPasses:
 
     Notes
     -----
-    The errors on random rows are those of the first system. The errors on the extreme rows F are leave-one-out errors:
-    the error at a row of F is that of a fit to the first system's rows without this row. It is computed from the second
-    system, the fit without F. Let e be the errors of that fit, s the roots of the weights, :math:`G_{ij} = s_i s_j [1 /
-    n + z_i^T (A + \lambda I)^{-1} z_j]` and :math:`M = I + G`. Then the leave-one-out errors are :math:`[M^{-1} s e]_i
-    / [M^{-1}]_{ii}`.
+    The errors on random rows are errors of the first system. The errors on the extreme rows F are leave-one-out errors:
+    the error at a row of F is its error in a fit to the first system's rows without this row. It is computed from the
+    second system, the fit without F. Let e be the errors of that fit, s the roots of the weights, :math:`G_{ij} = s_i
+    s_j [1 / n + z_i^T (A + \lambda I)^{-1} z_j]` and :math:`M = I + G`. Then the leave-one-out errors are
+    :math:`[M^{-1} s e]_i / [M^{-1}]_{ii}`.
 
     **Error.** e is as exact as the solutions. G is approximate, because the preconditioner P replaces :math:`A +
     \lambda I`. G describes how similar the extreme rows are to each other. A row that is unlike all other extreme rows

@@ -81,8 +81,8 @@ class ConjugateGradients(Solver):
     later begins at the solution of its nearest neighbour, which is better than the preconditioner's solution. The
     solution with all rows continues from the best alpha without a further pass.
 
-    **Error.** The reported residual is computed from the final coefficients, not by the recurrence. The score is that
-    of `solve_ridge` with held-out and extreme rows, see `HeldOutErrorInPasses`.
+    **Error.** The reported residual is computed from the final coefficients, not by the recurrence. The score is the
+    same as in `solve_ridge` with held-out and extreme rows, see `HeldOutErrorInPasses`.
 
     **Cost.** A pass forms the features of all rows and takes ``4 n m k`` flops for k columns; the first pass has
     k = rank, unless the sketch is made of a sample, see `SketchRows`. The preconditioner takes some ``10 m rank^2``

@@ -53,7 +53,7 @@ class SketchRows:
     sample : FeatureRows
         S; contains no extreme rows.
     extreme : FeatureRows or None
-        F. A random sample would miss most of these rows, and their features are unlike those of other rows.
+        F. A random sample would miss most of these rows, and their features are unlike the features of other rows.
     system : NormalEquations
         The equations of all rows.
     n_jobs : int or None

@@ -122,12 +122,12 @@ class ExactShiftedInverse(ShiftedInverse):
 class LanczosShiftedInverse(ShiftedInverse):
     """Functions of lam by Lanczos recurrences with ``M = (A + shift I)^{-1}``.
 
-    With a an eigenvalue of A and theta that of M, ``1 / (a + lam) = theta / (1 + (lam - shift) theta)``: each function
-    of lam is a function f of M that is smooth on its spectrum. A recurrence from b gives orthonormal vectors V and a
-    tridiagonal matrix T. Once T has enough rows, ``f(M) b = |b| V f(T) e_1`` and
-    ``b^T f(M) b = |b|^2 e_1^T f(T) e_1`` up to rounding. One recurrence runs for each column of B and for each random
-    sign vector that estimates the trace (Hutchinson). They run together: a step is one solve with many right-hand
-    sides. Only the projections P V are kept, not V.
+    With a an eigenvalue of A and theta the corresponding eigenvalue of M,
+    ``1 / (a + lam) = theta / (1 + (lam - shift) theta)``: each function of lam is a function f of M that is smooth on
+    its spectrum. A recurrence from b gives orthonormal vectors V and a tridiagonal matrix T. Once T has enough rows,
+    ``f(M) b = |b| V f(T) e_1`` and ``b^T f(M) b = |b|^2 e_1^T f(T) e_1`` up to rounding. One recurrence runs for each
+    column of B and for each random sign vector that estimates the trace (Hutchinson). They run together: a step is one
+    solve with many right-hand sides. Only the projections P V are kept, not V.
 
     Parameters
     ----------
@@ -230,7 +230,8 @@ class LanczosShiftedInverse(ShiftedInverse):
 
     def _run(self, factor: BlockedCholesky, start: np.ndarray, settled: Callable[..., bool]) -> None:
         """Extend all recurrences until `settled` returns True."""
-        # A zero column, such as that of a constant target, has zero projections, whatever its recurrence gives.
+        # A zero column, for example from a constant target, has zero projections. The result of its recurrence is not
+        # used.
         current = np.divide(start, self._norms, out=np.zeros_like(start), where=self._norms > 0)
         previous = np.zeros_like(current)
         beta = np.zeros(start.shape[1])

@@ -102,8 +102,8 @@ def solve_ridge(
     **Error.** Alphas below the noise floor of the Gram matrix are not tried. ``1 - h_i`` comes from four Lanczos steps.
 
     **Cost.** One factorisation, ``m^3 / 3`` flops. It also gives the solution if conjugate gradients with it take less
-    time than a second factorisation. Triangular solves, ``8 m^2`` flops for each extreme row. As much memory again as
-    the statistics, twice that with held-out rows.
+    time than a second factorisation. Triangular solves, ``8 m^2`` flops for each extreme row. The memory of the
+    statistics is needed a second time, and with held-out rows a third time.
 
     **Differs from the source in** the intercept, and in the stochastic trace.
 

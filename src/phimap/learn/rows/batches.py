@@ -31,8 +31,9 @@ _INPUTS, _TARGETS = 3, 7
 # error between values of alpha much more accurately. A smaller sample would often miss the few rows far from all
 # others, at which a fit with too small an alpha fails.
 CAPACITY = 4096
-# Largest number of bytes of the sample's dense rows; mostly images exceed it. The sample takes at most one in `_SHARE`
-# of the byte budget, but has at least the last number of rows: a thousand rows suffice for a length scale.
+# Largest number of bytes of the sample's dense rows; rows that exceed it are usually images. The sample takes at most
+# the byte budget divided by `_SHARE`, but has at least the last number of rows: a thousand rows suffice for a length
+# scale.
 _SAMPLE_BYTES, _SAMPLE_SHARE, _LEAST_SAMPLE = 2**28, 8, 1000
 # Number of samples kept: the sample, and for some maps a wider sample that contains it.
 _SAMPLES = 2

@@ -73,7 +73,7 @@ class Scaling(Record):
     def of_form(cls, form: Squash | Ranks, X: np.ndarray) -> Scaling:
         """Return a scaling of columns in the given form to mean 0 and variance 1.
 
-        Both are estimated from random rows `X` (n, d).
+        Means and variances are estimated from random rows `X` (n, d).
         """
         moments = ColumnMoments.empty(X.shape[1])
         moments.update(form.apply(ops_for(X), X).astype(np.float64))

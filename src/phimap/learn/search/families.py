@@ -42,7 +42,7 @@ def median_length_scale(
 
 
 def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
-    """The weighted median of `values`. If exactly half of the weight lies below a gap, it is the middle of the gap."""
+    """The weighted median of `values`; the middle of a gap if exactly half of the weight lies below the gap."""
     order = np.argsort(values, kind="stable")
     values, passed = values[order], np.cumsum(weights[order])
     half = passed[-1] / 2

@@ -57,7 +57,7 @@ class SearchLog(Record):
         yield len(self.losses) == self.log_losses.size, "a log loss for each loss"
 
     def best_loss(self) -> tuple[str, float]:
-        """Return the loss of least log loss, and the ratio of its log loss to that of the squared loss.
+        """Return the loss of least log loss, and the ratio of its log loss to the log loss of the squared loss.
 
         The squared loss is returned unless another loss lowers the log loss by 2 %: only models with the squared loss
         accept further rows.

@@ -1,4 +1,4 @@
-"""Boosted trees, whose outputs are averaged with those of the kernel model where that lowers the validation error.
+"""Boosted trees. Their outputs are averaged with the kernel model if this lowers the validation error.
 
 A kernel model is a smooth function of the columns; trees have jumps at thresholds. On most tables, the average of both
 has a smaller error than either.

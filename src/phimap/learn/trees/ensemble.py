@@ -29,7 +29,7 @@ class BoostedTrees(ValidatedPart, Record):
     Attributes
     ----------
     columns : ndarray of int, shape (k,)
-        Column of each split. Columns are those of the rows before they are scaled.
+        Column of each split. Columns refer to unscaled rows.
     thresholds : ndarray of shape (k,)
         Rows whose number in the column is at most the threshold go to the left child, other rows to the right child.
     children : ndarray of int, shape (k, 2)

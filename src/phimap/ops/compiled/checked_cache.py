@@ -1,6 +1,6 @@
 """The cache of compiled code, with checksums and a choice of folders. Only this file uses numba's private classes.
 
-`jit` falls back to numba's own cache where a version of numba lacks one of these classes.
+`jit` falls back to numba's own cache if a version of numba lacks one of these classes.
 """
 
 from __future__ import annotations

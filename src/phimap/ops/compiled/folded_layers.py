@@ -36,7 +36,7 @@ def _parts(short, long):
     one, half_turn, is_acute = spread(short, 1.0), spread(short, math.pi), subtract(long, short)
     acute = acute_angle(choose(is_acute, short, long), choose(is_acute, long, short))
     obtuse = subtract(half_turn, acute)
-    # The shorter of the two gives the cosine, so the cosine of equal rows is exactly 1.
+    # The cosine is computed from the smaller of `short` and `long`, so the cosine of equal rows is exactly 1.
     cosine = choose(is_acute, subtract(one, multiply(short, short)), subtract(multiply(long, long), one))
     return cosine, choose(is_acute, acute, obtuse), choose(is_acute, obtuse, acute)
 

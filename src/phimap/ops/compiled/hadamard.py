@@ -2,10 +2,10 @@
 
 The transform of a row of width 2^k consists of k stages of butterflies ``(a, b) -> (a + b, a - b)`` between entries 1,
 2, 4, ... apart (the stride). Rows are stored one after the other in a flat array. A tile of eight contiguous vectors is
-loaded once for all stages whose stride is shorter than the tile: first the stages within a vector, then those between
-vectors. Longer strides are processed three stages at a time, on eight vectors that are a stride apart. Thus 4,096
-float32 numbers are read and written three times for twelve stages, from the L1 cache. Rows narrower than a tile are
-transformed several at a time.
+loaded once for all stages whose stride is shorter than the tile: first the stages within a vector, then the stages
+between vectors. Longer strides are processed three stages at a time, on eight vectors that are a stride apart. Thus
+4,096 float32 numbers are read and written three times for twelve stages, from the L1 cache. Rows narrower than a tile
+are transformed several at a time.
 
 The operations on a row do not depend on its position, so results do not depend on how rows are split into blocks.
 

@@ -71,8 +71,8 @@ def write_codes(plane, negative, are_signs, out):
     """Set out uint64 (n_groups, n, words_of_codes) to the codes of rows of bits, or of signs and zeros.
 
     plane uint64 (n, w) holds the bits. For signs and zeros, `plane` marks the entries that are not zero and negative
-    (n, w) the negative ones; 1 is then the base-3 digit 1, and -1 the digit 2. A word has two codes for each of its
-    bytes: first the entries of all lower halves, then the entries of all upper halves.
+    (n, w) marks the negative entries; 1 is then the base-3 digit 1, and -1 the digit 2. A word has two codes for each
+    of its bytes: first the entries of all lower halves, then the entries of all upper halves.
     """
     lower, upper = _LOWER_HALVES, np.uint64(4)
     for group in range(out.shape[0]):

@@ -1,4 +1,4 @@
-"""Products with matrices of entries 1, -1 and 0: sparse ones by additions, dense ones by tables of signed sums."""
+"""Products with matrices of entries 1, -1 and 0, by additions if sparse, and by tables of signed sums if dense."""
 
 from __future__ import annotations
 
