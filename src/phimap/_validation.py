@@ -69,7 +69,7 @@ def check_samples(estimator: Any, X: Any, *, reset: bool, fill: np.ndarray | Non
 
 
 def _is_plain(estimator: Any, X: Any) -> bool:
-    """Whether `X` is an array that `validate_data` would return as it is, after as long as the prediction of a row."""
+    """Whether `validate_data` would return `X` unchanged. Its call takes as long as the prediction of a row."""
     return (
         type(X) is np.ndarray
         and X.dtype in (np.float32, np.float64)

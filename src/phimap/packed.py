@@ -21,8 +21,8 @@ _FORMAT = "phimap-packed-1"
 _ROWS, _COLUMNS = 128, 2048
 # Number of rows, and of columns, of a tile of the Gram matrix in cases in which rows are unpacked to compute it.
 _GRAM_ROWS = 512
-# Number of rows of the second factor per task. A lookup table for `PRODUCT_ROWS` rows of the first factor serves that
-# many products.
+# Number of rows of the second factor per task. A lookup table for `PRODUCT_ROWS` rows of the first factor is used for
+# that many products.
 _PARTNERS = 2048
 #: Weights of the two planes of an array of signs and zeros: plane 0 marks nonzero entries, plane 1 negative ones.
 SIGNS = (1.0, -2.0)

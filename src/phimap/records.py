@@ -148,7 +148,7 @@ class Record:
         Record.registry[cls.__name__] = cls
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
-        """Yield, for each further condition on the record, whether it holds and its text for an error message."""
+        """Yield each further condition on the record: whether it holds, and its text for an error message."""
         return iter(())
 
     def for_prediction(self) -> Self:

@@ -429,7 +429,7 @@ def _memory(work: Workload, machine: Machine) -> tuple[float, float]:
     """Largest numbers of bytes that a worker and the driver hold at a time."""
     m, size = work.n_components, work.itemsize
     in_memory, reader = work.file_format == "memory", work.file_format in ("csv", "parquet")
-    # Two batches of rows are held: the one in use, and the next one, which is being read.
+    # Two batches of rows are held: the batch in use, and the next batch, which is being read.
     rows = work.n_rows if in_memory and work.workers == 1 else 2 * work.batch_rows
     process = machine.process + reader * _READER_BYTES + (work.held_out_bytes if work.holdout else 0)
     process += rows * work.row_bytes

@@ -54,7 +54,7 @@ _PAPER = "Liu et al. (2021)"
 #: Name of LS-RFF, which is measured only on request. Its map depends on the data, and is fitted to the rows on which
 #: the error is measured.
 LEVERAGE = "leverage"
-#: Projections in the survey's experiment besides LS-RFF.
+#: Projections in the survey's experiment, without LS-RFF.
 SURVEY = ("gaussian", "orthogonal", "sorf", "rom", "fastfood", "qmc", "ssf", "gauss-quadrature")
 #: Best methods in Table 7 by data set, for small and for large widths. An empty list means no significant difference.
 PUBLISHED = {

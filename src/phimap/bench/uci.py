@@ -86,7 +86,7 @@ def load_collection(
     folder : path-like or None
         Folder of the file; None means the folder in the environment variable ``PHIMAP_DATA``.
     names : list of str or None
-        If given, load only these sets, whatever their size.
+        If given, load only these sets, of any size.
     most_rows : int
 
     Raises

@@ -81,7 +81,7 @@ class Overview:
 
     @property
     def target(self) -> dict[str, float] | None:
-        """Mean, deviation and range of a numeric target; None for labels, and if the fit refuses the numbers."""
+        """Mean, deviation and range of a numeric target; None for labels and unusable numbers."""
         ends = self.summary.target_range
         if not self.summary.targets_are_numbers or ends is None:
             return None

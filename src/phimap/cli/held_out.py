@@ -64,7 +64,7 @@ def _linear(sample: Any, task: str) -> Any:
     if sparse.issparse(X) or X.shape[1] > _MOST_COLUMNS or (task == "classification" and np.unique(y).size < 2):
         return None
     with warnings.catch_warnings():
-        # The linear model serves only for comparison, so it need not have converged.
+        # The linear model is only used for comparison, so it need not have converged.
         warnings.simplefilter("ignore", ConvergenceWarning)
         # If the rows were float32, scikit-learn would also round the targets to float32.
         return LINEAR.make(task, None, 0).fit(X.astype(np.float64), y)

@@ -29,7 +29,7 @@ from phimap.ops.compiled.jit import Kept, kept
 # A name, the text to print, and the value for JSON if it is not the text.
 Row = tuple[str, str] | tuple[str, str, Any]
 
-# If fewer compiled loops than this are cached, only one or two maps have been used so far.
+# Fewer cached compiled loops than this mean that only one or two maps have been used so far.
 _FEW_LOOPS = 20
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 

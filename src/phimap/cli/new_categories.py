@@ -35,7 +35,7 @@ class NewCategories:
 
     @property
     def notes(self) -> list[str]:
-        """A note for each column with cells that were counted."""
+        """A note for each column in which such cells were counted."""
         found = []
         for name, n_cells in self._counts.items():
             if n_cells:

@@ -103,7 +103,7 @@ def check_target(data: str, target: str) -> None:
     try:
         with path.open("rb") as file:
             head, whole = file.read(_HEAD_BYTES), not file.read(1)
-        # A head without two whole lines may end within the header.
+        # If the first bytes of the file do not contain two whole lines, the header may be incomplete.
         if whole or head.count(b"\n") > 1:
             names = recognise(data, head, whole=whole).names
             resolve_column(data, names, set(names), target, "target column")

@@ -40,8 +40,8 @@ def read_ahead(items: Iterable[Item], *, most_bytes: int | None = None) -> Itera
     An exception from `items` is raised here at its position, with its traceback. The thread starts when the first item
     is requested. If the caller stops early, the thread finishes its current item and closes `items`.
 
-    **Error.** None: order and bits of items do not change. **Cost.** Memory for two items besides the caller's current
-    item. **Differs from the source in** nothing: a bounded queue of futures.
+    **Error.** None: order and bits of items do not change. **Cost.** Memory for two items in addition to the caller's
+    current item. **Differs from the source in** nothing: a bounded queue of futures.
     """
     most_bytes = memory_budget() // _SHARE if most_bytes is None else most_bytes
     source, waiting = iter(items), deque[Future]()

@@ -109,7 +109,7 @@ def open_table(
     Of an image, the first frame is used. It is rotated upright by the orientation that the camera stored, and
     transparent parts become white. Of 16-bit values, the upper eight bits are used. Folders within a class belong to
     the class. Hidden files and files with other suffixes are ignored; links to folders and images above Pillow's pixel
-    limit are refused. Opening lists the folder and decodes the first image.
+    limit raise an error. Opening lists the folder and decodes the first image.
 
     For a table in several files, opening compares names and types of columns. Files without rows and files whose names
     begin with a dot or an underscore are skipped, and messages name rows with their file.

@@ -88,7 +88,7 @@ class Rows(ABC):
         return ()
 
     def expect_amounts(self) -> None:
-        """Read a target of text as amounts, however few there are, unless its cells are labels."""
+        """Read a target of text as amounts, even if it has few distinct amounts, unless its cells are labels."""
         if self._text_target is not None:
             self._text_target.expected = True
 

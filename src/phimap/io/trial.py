@@ -49,7 +49,7 @@ def check_model(model: Any) -> None:
     record = None if feature_map is None else feature_map.record_
     if record is not None:
         _check_size(record)
-        # The kernel of a map serves deviations and comparisons, which are not tried here.
+        # The kernel of a map is used for deviations and comparisons, which are not tried here.
         if isinstance(kernel := getattr(feature_map, "kernel_", None), Kernel):
             kernel._check_parameters(record.n_features)
     if record is None or record.scratch_width <= _LARGEST_TRIAL:
@@ -100,7 +100,7 @@ def _try(steps: list[Any]) -> None:
         zeros = np.zeros((1, steps[0].n_features_in_ if encoder is None else encoder.n_columns_out_))
         rows = np.vstack([zeros, *_stored_rows(steps[0])])
     _outputs(tried, rows)
-    # Rows and targets of unusual size do not fit float32, and are refused when they are predicted.
+    # Rows and targets of unusual size do not fit float32, and raise an error in predictions.
     with suppress(ValueError):
         _outputs(tried, rows.astype(np.float32))
 

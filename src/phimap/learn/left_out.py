@@ -25,7 +25,7 @@ from phimap.ops import single_threaded_blas
 
 # Number of rows whose quadratic forms are computed at a time.
 _ROWS = 512
-# Least number of rows besides the conformal rows, if the byte budget is small.
+# Least number of rows in addition to the conformal rows, if the byte budget is small.
 _LEAST_OTHERS = 256
 #: Largest number of rows from whose errors the scale of intervals is learned.
 MOST_SCALE_ROWS = 768
@@ -58,7 +58,7 @@ class LeftOut(NamedTuple):
         return HeldOutScores(targets - self.errors[chosen], targets, weights)
 
     def some(self, chosen: np.ndarray) -> Self:
-        """Return some of the rows, by their indices; the rows themselves, without a copy, if they are all."""
+        """Return the rows with some indices; if the indices cover all rows, return the rows without a copy."""
         if len(chosen) == len(self.keys):
             return self
         return type(self)(_rows_at(self.rows, chosen), *(column[chosen] for column in self[1:]))

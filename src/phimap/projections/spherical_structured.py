@@ -198,7 +198,7 @@ def spread_frequencies(half: int, n_points: int, even: bool, rng: np.random.Gene
     order = rng.permutation(n_points) if even else 1 + rng.permutation(n_points - 1)
     chosen, spare = np.resize(order, half), order[half:]
     if not spare.size or half > _MOST_CHOSEN:
-        # Either all frequencies are used, or random frequencies are as good as optimised frequencies.
+        # Optimisation is skipped if all frequencies are used, or so many that random frequencies are as good.
         return chosen
     differences = np.arange(1, n_points)
     roots = np.exp(2j * np.pi * np.arange(n_points) / n_points)

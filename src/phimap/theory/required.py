@@ -142,7 +142,7 @@ def required_features(
     -----
     **Error.** Bounds hold for every data set and are far above what typical data need: expect the measured error at
     ``value`` to be several times smaller than epsilon. With ``exact_constants=False`` the source gives only an order of
-    magnitude. The constant is then taken as 1, and the number serves to compare settings but is not a guarantee.
+    magnitude. The constant is then taken as 1, and the number can be used to compare settings but is not a guarantee.
 
     **Cost.** None.
 

@@ -78,8 +78,8 @@ class LeverageFeatures(TargetedFeatures):
     the statistical dimension. With draws from p, the largest score replaces d. If alpha is so large that all scores are
     nearly equal, the error equals the error of draws from p. The diagonal of the estimate is 1 only on average.
 
-    Scores from a path of ridges are not below the exact ones. At equal alpha their maps err as much: the spectral error
-    on 20,000 rows of two clusters of unequal width was 0.54 for both at m = 2,048.
+    Scores from a path of ridges are not below the exact ones. At equal alpha their maps have equal errors: the spectral
+    error on 20,000 rows of two clusters of unequal width was 0.54 for both at m = 2,048.
 
     **Cost.** ``fit``: eigenvalues of a kernel matrix of order n, O(n^3), and ``4 n^2`` flops for each frequency of the
     pool. With ``"path-following"`` r landmarks, about four times the statistical dimension, replace n: O(n r^2), and

@@ -15,8 +15,8 @@ from phimap.features.power_series.terms import n_monomials
 
 # Maximum number of polynomials of the position that multiply the exact linear term. The first of them dominates.
 _MOST_FACTORS = 3
-# A degree in `exact_degrees` is represented exactly, whatever the predicted error, if its monomials take at most one in
-# this many of all features.
+# A degree in `exact_degrees` is represented exactly, for any predicted error, if its monomials take at most one in this
+# many of all features.
 _LARGE = 4
 # Factors of the norms below this share of the kernel are dropped.
 _NEGLIGIBLE = 1e-7
@@ -134,7 +134,7 @@ class Allocation:
 
 
 def is_exact(degree: int, n_features: int, n_components: int, exact_degrees: Sequence[int]) -> bool:
-    """Whether a degree is exact whatever the predicted error: degree 0, and small degrees among `exact_degrees`."""
+    """Whether a degree is exact for any predicted error: degree 0, and small degrees among `exact_degrees`."""
     return degree == 0 or (degree in exact_degrees and _LARGE * n_monomials(n_features, degree) <= n_components)
 
 

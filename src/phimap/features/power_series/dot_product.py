@@ -75,7 +75,7 @@ class DotProductFeatures(FeatureMap):
     part of u outside these directions, and s the part of v, the remainders are ``<r, s>`` and ``<r, s> <u', v'>`` with
     ``u' = u + (sqrt(2) - 1) (u - r)``. The predicted mean square error is ``(sum_i s_i)^2 / m``, for s_i the standard
     deviation of sketch i with one feature over pairs of rows, and widths proportional to s_i. `fit` chooses the split,
-    the number of directions and the widths to minimise it. The map is unbiased for the series at any rows, whatever the
+    the number of directions and the widths to minimise it. The map is unbiased for the series at any rows and for any
     data in `fit`.
 
     **Random degrees.** With ``method="random-maclaurin"`` each feature is a product of N projections onto independent

@@ -171,9 +171,9 @@ def _draw_tree(
 def unit_variance(method: str, degree: int, squared_cosine: np.ndarray) -> np.ndarray:
     """Approximate variance of a sketch with a single feature, for a power of unit vectors and each squared cosine.
 
-    The variance is ``(1 + c s^2)^j - s^(2 j)`` for products of j factors and a cosine s, with c = 2 for real signs
-    and 1 for complex samples. For a tree it is ``1 + s^(2 j)``, whatever the number of factors. With m features it is
-    divided by m.
+    The variance is ``(1 + c s^2)^j - s^(2 j)`` for products of j factors and a cosine s, with c = 2 for real signs and
+    1 for complex samples. For a tree it is ``1 + s^(2 j)``, for any number of factors. With m features it is divided by
+    m.
     """
     if method == "polysketch":
         return 1 + squared_cosine**degree

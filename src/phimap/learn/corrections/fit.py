@@ -40,7 +40,7 @@ def n_regions_for(n_rows: int) -> int:
 
 
 def corrections_memory(n_components: int, n_jobs: int | None) -> int:
-    """Peak bytes besides the rows: each thread holds the matrices of a region and tiles of outputs."""
+    """Peak bytes in addition to the rows: each thread holds the matrices of a region and tiles of outputs."""
     return 8 * thread_count(n_jobs) * (_ARRAYS * (2 * _MOST_ROWS) ** 2 + 2 * TILE_ROWS * n_components)
 
 

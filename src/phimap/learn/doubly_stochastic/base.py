@@ -235,8 +235,8 @@ class DoublyStochasticModel(BaseEstimator):
         m, t = self.n_components, targets.n_outputs
         itemsize = ops_for(first_rows).dtype.itemsize
         width = self.block_components if self._is_published else None
-        # Memory besides the model: the published steps hold the scores of all rows, the preconditioned steps hold
-        # products of the sample rows.
+        # Memory in addition to the model: the published steps hold the scores of all rows, the preconditioned steps
+        # hold products of the sample rows.
         held = 8 * summary.n_rows * t if self._is_published else 24 * ROWS**2
         needed = 16 * m * t + held + itemsize * (ROWS + ROWS_AT_A_TIME) * ((width or WIDTH) + inputs.n_features)
         if needed > memory:

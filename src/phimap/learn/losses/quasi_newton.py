@@ -80,7 +80,7 @@ class Steps:
             rest -= share * changed
             shares.append(share)
         if self._pairs:
-            # The newest step gives the scale of the matrix. One call of the preconditioner serves both products.
+            # The newest step gives the scale of the matrix. Both products come from one call of the preconditioner.
             _, changed, curvature = self._pairs[-1]
             result, image = np.hsplit(precondition(np.hstack([rest, changed])), 2)
             result = result * (curvature / float((changed * image).sum()))

@@ -155,7 +155,7 @@ class AlphaObjective(ABC):
 
     #: Value of `LinearSolution.criterion`.
     criterion: str
-    #: Whether the score needs an eigendecomposition, whatever the order of A.
+    #: Whether the score needs an eigendecomposition for any order of A.
     exact = False
 
     def __init__(
@@ -185,7 +185,7 @@ class AlphaObjective(ABC):
         """
 
     def coarse(self, columns: np.ndarray) -> AlphaObjective | None:
-        """Return the objective for some of the features, whose alpha serves as a first guess.
+        """Return the objective for some of the features, whose alpha is a first guess.
 
         None if there is no such objective.
         """

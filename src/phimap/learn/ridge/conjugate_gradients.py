@@ -41,7 +41,7 @@ _EXTREME_ARRAYS = 2
 # Largest number of passes of the search for alpha, and the largest number while the least score still falls. A flat
 # curve may need that many.
 _SEARCH_PASSES, _MOST_SEARCH_PASSES = 12, 30
-# Up to this number of rows, all rows are kept, whatever the byte budget, and no row is held out.
+# Up to this number of rows, all rows are kept for any byte budget, and rows are not held out.
 _FEW_ROWS = 20
 # Number of solutions in memory, for ten alphas with and without extreme rows; and number of arrays (m, t) of each
 # solution.

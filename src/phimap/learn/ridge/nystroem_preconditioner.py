@@ -61,7 +61,7 @@ class SketchRows:
     Notes
     -----
     **Error.** With s rows in S and d directions in the sketch, the eigenvalues of the sketch have a relative error of
-    ``O(sqrt(d / s))``. The sketch only serves a preconditioner, so this costs iterations but no accuracy.
+    ``O(sqrt(d / s))``. The sketch is only used for a preconditioner, so this error costs iterations but no accuracy.
 
     **Cost.** ``4 s m k`` flops for k directions, in place of ``4 n m k`` with all n rows.
     """
@@ -121,8 +121,8 @@ class NystroemPreconditioner:
 
     Notes
     -----
-    **Error.** With the rank twice the effective dimension of A at mu, the condition number of the preconditioned
-    matrix is at most 28 in expectation, whatever the spectrum.
+    **Error.** With the rank twice the effective dimension of A at mu, the condition number of the preconditioned matrix
+    is at most 28 in expectation, for any spectrum.
 
     **Cost.** One product of A with r columns to make it, ``O(m r^2)`` flops, and ``4 m r`` flops a column to apply it.
 
@@ -199,8 +199,8 @@ class NystroemPreconditioner:
 class WoodburyPreconditioner:
     r"""Inverse of ``P + F F^T`` for a `NystroemPreconditioner` P and a few rows F, by Woodbury's formula.
 
-    It approximates the inverse of ``A + F F^T`` as well as the inverse of P approximates the inverse of A, however
-    large the rows F are. A sketch of ``A + F F^T`` would represent these rows poorly.
+    It approximates the inverse of ``A + F F^T`` as well as the inverse of P approximates the inverse of A, for rows F
+    of any size. A sketch of ``A + F F^T`` would represent these rows poorly.
 
     Parameters
     ----------

@@ -142,8 +142,7 @@ class LanczosShiftedInverse(ShiftedInverse):
     probes : ndarray of shape (m, n_probes) or None, default=None
         Random signs, two columns or more; None if `trace` is not needed.
     R : ndarray of shape (m, k) or None, default=None
-        None if `quadratic_forms` is not needed. The recurrences of R take four steps, however many steps the
-        recurrences of B take.
+        None if `quadratic_forms` is not needed. The recurrences of R always take four steps.
 
     Attributes
     ----------
@@ -156,7 +155,7 @@ class LanczosShiftedInverse(ShiftedInverse):
     ``sqrt(2 / (n_probes r))``, with r = ``(sum theta)^2 / sum theta^2`` the effective rank of M: below 1 % for eight
     probes and r above 2,500. All values of lam share the probes, so this error hardly moves the minimum of a curve.
 
-    **Cost.** A step reads the factor twice, whatever the number of columns.
+    **Cost.** A step reads the factor twice for any number of columns.
 
     **Differs from the source in** the use of M in place of A. For M, Lanczos converges first at the small eigenvalues
     of A, where the functions vary most.

@@ -231,7 +231,7 @@ def _solve(
     `nearby`, the factor of a system with fewer rows, gives the solution.
     """
     alpha, W, factor = chosen.alpha, None, None
-    # In dual form the system without held-out rows has a smaller order, so its factor cannot serve.
+    # In dual form the system without held-out rows has a smaller order, so its factor cannot be used.
     if nearby is not None and nearby.size != matrix.size:
         nearby = None
     if nearby is not None and chosen.held_out is not None:

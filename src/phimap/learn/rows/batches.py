@@ -104,7 +104,7 @@ class RowShape:
 
     @property
     def in_batch(self) -> int:
-        """Bytes needed for a row of a batch besides its features."""
+        """Bytes needed for a row of a batch in addition to its features."""
         return _INPUTS * self.n_columns * self.itemsize + 8 * _TARGETS * (self.n_targets - 1)
 
     def kept(self, n_rows: int, budget: int) -> int:

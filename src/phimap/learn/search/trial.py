@@ -181,7 +181,7 @@ class _RidgePath:
     def __init__(self, training: tuple[np.ndarray, ...], held_out: tuple[np.ndarray, ...], n_jobs: int | None):
         Z, Y, weights = training
         self._mean_y = weights @ Y / weights.sum()
-        # The features are overwritten, because nothing else uses them.
+        # The features are overwritten, because they are not used afterwards.
         self._mean_z, self._gram, centred = centred_gram(Z, weights, n_jobs, out=Z)
         roots = np.sqrt(weights)[:, None]
         self._cross = (centred.T @ ((Y - self._mean_y) * roots).astype(Z.dtype)).astype(np.float64)
