@@ -18,7 +18,7 @@ WILD = "*?["
 
 
 class DataError(ValueError):
-    """A data file cannot be used as it is; the one-line message names the fault, its place and a remedy."""
+    """A data file cannot be used without changes; the one-line message names the fault, its place and a remedy."""
 
 
 class OverBudgetError(DataError, MemoryError):

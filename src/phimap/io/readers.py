@@ -171,7 +171,7 @@ def open_frame(
     Raises
     ------
     FileNotFoundError, DataError, ValueError, TypeError
-        As `open_table`. Columns of any kind are legal, and so are missing features.
+        As `open_table`. Columns of any kind and missing features are allowed.
 
     Notes
     -----

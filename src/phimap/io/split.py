@@ -97,8 +97,8 @@ class ProportionalHoldout:
 
     **Error** For each class, the number of held-out rows deviates from the share by at most one row; it is not
     binomial. **Cost** Sorting the labels of a batch. **Differs from the source** Every interval has its own random
-    point, where the source has one random start for all. So rows that repeat with a period are neither all held out nor
-    all kept.
+    point; the source has one random start for all intervals. So rows that repeat with a period are neither all held out
+    nor all kept.
 
     References
     ----------

@@ -1,8 +1,8 @@
 """Exact kernels, and the properties from which feature maps are built.
 
-A kernel computes exact values, which are the reference for every feature map. It also provides what a map is made from:
-its spectral law, its Taylor coefficients, or its function of the cosine. Kernels do not depend on maps. Start with
-`base.py`.
+A kernel computes exact values, which are the reference for every feature map. It also provides the properties from
+which a map is made: its spectral law, its Taylor coefficients, or its function of the cosine. Kernels do not depend on
+maps. Start with `base.py`.
 """
 
 from phimap.kernels.activation import ActivationKernel

@@ -88,10 +88,10 @@ class LeverageFeatures(TargetedFeatures):
     directions of `FourierFeatures`.
 
     **Differs from the source in** the draws, which are without replacement and stratified by score, so that frequencies
-    are distinct and their weights sum to nearly 1; in the exact kernel matrix on the subset, where the source uses the
-    pool's estimate. Algorithm 1 of Li et al. is ``scores="pool", replace=True``; on the clusters above it erred 0.70.
-    Its l x l matrix of the pool has the same scores as the n x n matrix here. Targets for surrogate scores are centred
-    and scaled to mean square 1.
+    are distinct and their weights sum to nearly 1; in the exact kernel matrix on the subset; the source uses the pool's
+    estimate. Algorithm 1 of Li et al. is ``scores="pool", replace=True``; on the clusters above it erred 0.70. Its l x
+    l matrix of the pool has the same scores as the n x n matrix here. Targets for surrogate scores are centred and
+    scaled to mean square 1.
 
     References
     ----------

@@ -268,6 +268,6 @@ def draw_directions(
         rows = np.eye(min(_ROWS, n_features - first), n_features, first)
         squares += np.square(bound.apply(ops, rows)).sum(axis=0)
     # If all nonzero entries of a structured direction fall on the padding, the direction is zero on the inputs. Such a
-    # direction is left as it is.
+    # direction is not changed.
     stretch = np.sqrt(n_features / np.where(squares > 0, squares, n_features))
     return directions, None if np.allclose(stretch, 1.0, rtol=1e-12) else stretch

@@ -60,7 +60,8 @@ def corrected_errors(
     :math:`S_G^{-1} B_{GG}^{-1} (B S E')_G` for the rows of G in this region.
 
     **Error.** Rounding in the dtype of the rows. **Cost.** One factorisation for each region, of the order of its rows.
-    Each left-out row takes one solution and one column of outputs. With units, so does each row of a left-out unit.
+    Each left-out row takes one solution and one column of outputs. With units, each row of a left-out unit takes one
+    solution and one column.
     """
     moved = moved_rows(residuals.X, corrections.root)
     regions, errors = corrections.partition.assign(moved), left_out.errors.copy()
