@@ -26,7 +26,9 @@ from phimap.ops import ops_for
 LEAST_ROWS = 1000
 # Largest number of rounds, and of trees of all targets together. The learning rate times the largest number of rounds
 # is `_PATH`, up to the largest rate.
-_MOST_ROUNDS, _MOST_TREES, _PATH, _MOST_RATE = 250, 2000, 25.0, 0.2
+_MOST_ROUNDS, _MOST_TREES, _PATH, _MOST_RATE = 250, 4500, 25.0, 0.2
+# More trees than this are grown only if their share in the average is at least `_LARGE_SHARE`.
+_FEW_TREES, _LARGE_SHARE = 2000, 0.5
 # Least number of rounds; trees with fewer rounds are not used.
 _LEAST_ROUNDS = 50
 # Number of parts in which rounds are added. The last part is the first that lowers the squared error by less than the
@@ -241,7 +243,8 @@ def _chosen(
             if error < least:
                 best, least = (start + _STEP, share, towards), error
         advance(n_part)
-        if before - least < _LEAST_GAIN * without:
+        many = (first + 2 * n_part) * errors.shape[1] > _FEW_TREES
+        if before - least < _LEAST_GAIN * without or (many and best is not None and best[1] < _LARGE_SHARE):
             break
     if best is None:
         return None
