@@ -90,6 +90,18 @@ def test_rounds_and_share_have_the_least_squared_error(data, monkeypatch, crosse
     assert np.square(model.trees_.errors).sum() == pytest.approx(best, rel=1e-3)
 
 
+def test_many_trees_are_grown_only_if_their_share_is_large(data, monkeypatch):
+    X, y, _, _ = data
+    monkeypatch.setattr(average, "_FEW_TREES", 60)
+    share = pm.KernelRegressor(**FAST).fit(X, y).trees_.share
+    sizes = []
+    for large in (0.9 * share, 1.01):
+        monkeypatch.setattr(average, "_LARGE_SHARE", large)
+        sizes.append(pm.KernelRegressor(**FAST).fit(X, y).trees_.roots.size)
+    # Rounds are added in parts of 50.
+    assert sizes[0] > 50 >= sizes[1]
+
+
 def leave_one_out_errors(model, X, y):
     """Errors of the kernel model at training rows, each predicted by a fit without it, from the hat matrix."""
     state, solution = model._state, model.solution_

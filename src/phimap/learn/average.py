@@ -30,7 +30,7 @@ _MOST_ROUNDS, _MOST_TREES, _PATH, _MOST_RATE = 250, 4500, 25.0, 0.2
 # More trees than this are grown only if their share in the average is at least `_LARGE_SHARE`.
 _FEW_TREES, _LARGE_SHARE = 2000, 0.5
 # Least number of rounds; trees with fewer rounds are not used.
-_LEAST_ROUNDS = 50
+_LEAST_ROUNDS = 100
 # Number of parts in which rounds are added. The last part is the first that lowers the squared error by less than the
 # share `_LEAST_GAIN`.
 _PARTS = 5
