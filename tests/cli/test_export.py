@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 
 import phimap as pm
 from tests.cli.test_bad_input import FIXED, assert_refused
@@ -71,3 +72,39 @@ def test_an_exported_program_writes_what_predict_writes(phimap, tables, tmp_path
     subprocess.run(run, check=True, timeout=60)
     ours, theirs = (pd.read_csv(tmp_path / f"{one}.csv") for one in ("ours", "theirs"))
     pd.testing.assert_frame_equal(theirs, ours, check_dtype=False, atol=1e-5)
+
+
+DAYS = pd.Timestamp("2021-03-01") + pd.to_timedelta(np.arange(200) * 5, unit="D")
+HOURS = DAYS + pd.to_timedelta(np.arange(200), unit="h")
+
+
+@pytest.mark.filterwarnings("ignore::phimap.tables.encoding.UnreadCellsWarning")
+@pytest.mark.parametrize(
+    ("trained", "given", "n_unread"),
+    [
+        (DAYS.strftime("%d.%m.%Y"), DAYS.strftime("%Y-%m-%d"), 0),
+        (DAYS.strftime("%d.%m.%Y"), HOURS.strftime("%Y-%m-%dT%H:%M:%S.5"), 0),
+        (DAYS.strftime("%d.%m.%Y"), DAYS.strftime("%Y/%m/%d"), 200),
+        (DAYS.strftime("%d.%m.%Y"), np.where(np.arange(200) % 2, DAYS.strftime("%d.%m.%Y"), "2022-01-01"), 100),
+        (HOURS.strftime("%Y-%m-%d %H:%M"), DAYS.strftime("%d.%m.%Y"), 0),
+        (HOURS.strftime("%Y-%m-%d %H:%M"), np.where(np.arange(200) % 2, DAYS.strftime("%d %b %Y"), "none"), 0),
+        (HOURS.strftime("%Y-%m-%dT%H:%M:%SZ"), HOURS.strftime("%Y-%m-%dT%H:%M:%S+05:30"), 0),
+        (HOURS.strftime("%d/%m/%Y %H:%M:%S+0200"), HOURS.strftime("%d/%m/%Y %H:%M:%S.25Z"), 0),
+    ],
+)
+def test_an_exported_program_reads_dates_as_predict_does(phimap, tmp_path, trained, given, n_unread):
+    """Dates in another form than in training were missing in an export, without a word."""
+    rows, model, folder = tmp_path / "rows.csv", tmp_path / "m.phimap", tmp_path / "folder"
+    table = pd.DataFrame({"when": trained, "x": np.arange(200) % 7})
+    table.assign(y=np.sin(np.arange(200) / 30) + table["x"]).to_csv(rows, index=False)
+    fixed = ("--features", 64, *FIXED, "-q", "--length-scale", 2)
+    assert phimap("fit", rows, "--target", "y", "--model", model, *fixed).exit_code == 0
+    table.assign(when=given).to_csv(rows, index=False)
+    assert phimap("export", model, folder, "--numpy").exit_code == 0
+    assert phimap("predict", model, rows, "-o", tmp_path / "ours.csv").exit_code == 0
+    command = [sys.executable, folder / "predict.py", folder, rows, tmp_path / "theirs.csv"]
+    theirs = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    ours, found = (pd.read_csv(tmp_path / f"{one}.csv")["prediction"].to_numpy() for one in ("ours", "theirs"))
+    assert_allclose(found, ours, atol=1e-4)
+    said = f"column 'when': cells that cannot be read as dates count as missing ({n_unread} of these rows)"
+    assert (said in theirs.stderr) == (n_unread > 0)

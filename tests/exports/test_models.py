@@ -180,6 +180,18 @@ def test_amounts_and_units_are_read_as_in_fit(tmp_path: Path) -> None:
     rows.iloc[::7, 2] = None
     assert_near(runtime.predict(rows), predicted(model, rows), 1e-5)
     assert_near(runtime.predict({name: rows[name].to_numpy() for name in rows}), predicted(model, rows), 1e-5)
+    rows.iloc[:20, 2] = "1 lb"
+    with pytest.warns(
+        UserWarning, match=r"column 'weights': cells that cannot be read as numbers .*\(20 of these rows"
+    ):
+        runtime.predict(rows)
+
+
+def test_zones_of_other_kinds_are_refused(tmp_path: Path) -> None:
+    X = pd.DataFrame({"when": pd.date_range("2021-03-01", periods=200, freq="29h"), "x": np.arange(200) % 7})
+    pm.export(pm.KernelRegressor("gaussian", 64, metric=None, random_state=0).fit(X, X["x"]), tmp_path, format="numpy")
+    with pytest.raises(ValueError, match="column 'when' must hold times with no time zone, as in training, got '2021"):
+        module_of(tmp_path).load(tmp_path).predict({"when": ["2021-03-01 00:00Z"], "x": ["1"]})
 
 
 def test_runtime_refuses_bad_rows(plain: Any, tmp_path: Path) -> None:
@@ -224,6 +236,12 @@ def test_program_refuses_bad_files_in_one_line(tmp_path: Path, bare: dict[str, s
     assert refused(one, one, rows) == "error: data row 2, column 'x1' is no number, got ''. Fill it in.\n"
     rows.write_text("1,2,3,4,5\n1,2,3,4\n")
     assert "data row 2 has 4 cells, expected 5: ['x0', 'x1'" in refused(one, one, rows)
+    rows.write_text("x0,x1,x2,x3,x4\n")
+    assert refused(one, one, rows) == f"error: {rows}: has a header but no rows. Check the file.\n"
+    rows.write_text("x0,x1,x2,x3,x4\n1,2,3,4,\xfc\n", encoding="latin-1")
+    assert refused(one, one, rows) == f"error: {rows}: must be in UTF-8, got another encoding. Save it as UTF-8.\n"
+    rows.write_text("x0;x1;x2;x3;x4\n1;2;3;4;5\n")
+    assert "cells must be separated by commas, got ';'" in refused(one, one, rows)
     table.drop(columns="town").to_csv(rows, index=False)
     assert "no column 'town', which the model was trained on" in refused(folders["frame"], folders["frame"], rows)
 

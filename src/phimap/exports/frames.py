@@ -128,7 +128,7 @@ def cells_as_inputs(encoder: TableEncoder, X: Any) -> dict[str, np.ndarray]:
         if isinstance(column.encoding, LevelEncoding):
             values: Any = np.array([*cells.texts, ""], dtype=object)[cells.codes]
         elif isinstance(column.encoding, DateEncoding):
-            values = cells.seconds(column.encoding.form)
+            values = cells.seconds(column.encoding.form, column.encoding.zone)
         else:
             values = cells.numbers(column.encoding.decimal).astype(FLOAT)  # pyright: ignore
         inputs[column.name] = values[:, None]
@@ -147,7 +147,8 @@ def example_frame(encoder: TableEncoder, n_rows: int, rng: np.random.Generator) 
             columns[column.name] = pa.array(list(cells), pa.string())
         elif isinstance(encoding, DateEncoding):
             seconds = encoding.mean + encoding.deviation * rng.standard_normal(n_rows)
-            columns[column.name] = pa.array(np.floor(seconds).astype("datetime64[s]"), mask=rng.random(n_rows) < 0.05)
+            kind = pa.timestamp("s", encoding.zone or None)
+            columns[column.name] = pa.array(np.floor(seconds).astype(np.int64), kind, mask=rng.random(n_rows) < 0.05)
         elif isinstance(encoding, NumberEncoding):
             numbers = (encoding.median + encoding.deviation * rng.standard_normal(n_rows)).astype(FLOAT)
             columns[column.name] = pa.array(numbers.astype(np.float64), mask=rng.random(n_rows) < 0.05)

@@ -18,6 +18,7 @@ from phimap.learn.targets.quantiles import Quantiles
 from phimap.tables.cells import number_steps
 from phimap.tables.dates import DateEncoding
 from phimap.tables.levels import LevelEncoding
+from phimap.tables.tallies import TIME_FORMS
 
 # Largest number of lines of the file. A person can still read such a file.
 _MOST_LINES = 300
@@ -34,8 +35,10 @@ import csv
 import json
 import re
 import sys
+import warnings
 from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -89,15 +92,23 @@ def load(folder):
 
 def read_csv(path, names):
     """Return the columns of a CSV file by name; without a line of names, the columns have the names in order."""
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        lines = [line for line in csv.reader(file) if line]
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            lines = [line for line in csv.reader(file) if line]
+    except UnicodeDecodeError:
+        raise ValueError(f"{{path}}: must be in UTF-8, got another encoding. Save it as UTF-8.") from None
+    mark = next((one for one in ";\t|" if lines and one in lines[0][0]), None)
+    if mark and len(lines[0]) == 1 < len(names):
+        raise ValueError(f"{{path}}: cells must be separated by commas, got {{mark!r}}. Save it with commas.")
     known = [name for name in names if lines and name in lines[0]]
     if lines and (len(known) == len(names) or any(name[:1].isalpha() for name in known)):
         names, lines = lines[0], lines[1:]
+    if not lines:
+        raise ValueError(f"{{path}}: has a header but no rows. Check the file.")
     for row, cells in enumerate(lines, 1):
         if len(cells) != len(names):
             raise ValueError(f"data row {{row}} has {{len(cells)}} cells, expected {{len(names)}}: {{names}}.")
-    return dict(zip(names, zip(*lines))) if lines else {{name: () for name in names}}
+    return dict(zip(names, zip(*lines)))
 
 {matrix}
 def main(folder, rows, target=None):
@@ -115,6 +126,7 @@ def main(folder, rows, target=None):
 if __name__ == "__main__":
     if len(sys.argv) not in (3, 4):
         sys.exit("usage: python predict.py FOLDER ROWS.csv [PREDICTIONS.csv]")
+    warnings.showwarning = lambda message, *_: print(f"warning: {{message}}", file=sys.stderr)
     try:
         main(*sys.argv[1:])
     except (OSError, ValueError) as error:
@@ -152,13 +164,13 @@ _COLUMN_ROWS = """        missing = [column["name"] for column in self.facts["en
             raise ValueError(f"no column {missing[0]!r}, which the model was trained on. Add it to the rows.")
         return [PARSERS[column["kind"]](np.asarray(X[column["name"]]), column) for column in self.facts["encoded"]]
 """
-_PARSE = '''
+_PARSE = r'''
 
 def numbers(cells, column):
     """Return cells as float32 numbers (n, 1), NaN for missing ones."""
     if cells.dtype.kind in "biuf":
         return cells.astype(np.float32)[:, None]
-    found = np.full((len(cells), 1), np.nan, np.float32)
+    found, unread = np.full((len(cells), 1), np.nan, np.float32), 0
     for row, cell in enumerate(cells):
         text = "" if cell is None else str(cell).strip()
         if text.lower() in ("true", "false"):
@@ -169,7 +181,17 @@ def numbers(cells, column):
                 found[row] = float(replaced(number, column["after"]))
             elif not column["from_text"]:
                 raise ValueError(f"data row {row + 1}, column {column['name']!r} is no number, got {text!r}.")
+            else:
+                unread += 1
+    warn_of_unread(column, unread, "numbers")
     return found
+
+
+def warn_of_unread(column, count, what):
+    """Warn of cells that count as missing."""
+    if count:
+        said = f"column {column['name']!r}: cells that cannot be read as {what} count as missing"
+        warnings.warn(f"{said} ({count:,} of these rows). Write all cells of the column alike.", stacklevel=5)
 
 
 def replaced(text, patterns):
@@ -190,18 +212,41 @@ def times(cells, column):
     if cells.dtype.kind == "M":
         seconds = cells.astype("datetime64[us]").astype(np.int64) / 1e6
         return np.where(np.isnat(cells), np.nan, seconds)[:, None]
-    found = np.full((len(cells), 1), np.nan)
-    for row, cell in enumerate(cells):
-        text = "" if cell is None else str(cell).strip()
-        form = column["form"]
-        try:
-            if form.endswith("%S"):
-                text = text.removesuffix("Z").partition(".")[0]
-            time = datetime.strptime(text, form) if form else datetime.fromisoformat(text)
-            found[row] = (time.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds()
-        except ValueError:
-            continue  # a cell that is no time is missing
-    return found
+    given = ["" if cell is None else str(cell).strip() for cell in cells]
+    given = ["" if text in MISSING_AMONG_NUMBERS else text for text in given]
+    known = [text for text in given if text]
+    read = {text: moment(text, "") for text in known}
+    if None in read.values():  # not all are ISO dates, so they have the form of the training rows, or the likeliest
+        readings = [{text: moment(text, form) for text in known} for form in column["forms"]]
+        read = max(readings, key=lambda one: sum(one[text] is not None for text in known))
+    found = {text: elapsed(time, column) for text, time in read.items() if time}
+    warn_of_unread(column, sum(text not in found for text in known), "dates")
+    return np.array([found.get(text, np.nan) for text in given], dtype=np.float64)[:, None]
+
+
+def moment(text, form):
+    """Return the time that a text gives in a form, "" for ISO; None if it has another form."""
+    try:
+        if not form:
+            return datetime.fromisoformat(text) if re.match(r"\d{4}-\d\d-\d\d", text, re.ASCII) else None
+        zone = None
+        if form.endswith("%S"):
+            text, zone = re.fullmatch(r"(.*?)(?:\.\d+)?(Z|[+-]\d\d:?\d\d)?", text, re.ASCII).groups()
+        return datetime.strptime(text + (zone or ""), form + "%z" * (zone is not None))
+    except ValueError:
+        return None
+
+
+def elapsed(time, column):
+    """Return seconds since 1970 in the time zone of the training rows, "" for none; None keeps the zone of a time."""
+    zone = column["zone"]
+    if zone is not None and bool(zone) != (time.tzinfo is not None):
+        needed = f"a time zone, such as {zone!r}" if zone else "no time zone"
+        raise ValueError(f"column {column['name']!r} must hold times with {needed}, as in training, got {str(time)!r}.")
+    if zone:
+        offset = "Z" if zone == "UTC" else zone
+        time = time.astimezone(datetime.strptime(offset, "%z").tzinfo if offset[0] in "+-Z" else ZoneInfo(zone))
+    return (time.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds()
 
 
 PARSERS = {"numbers": numbers, "texts": texts, "times": times}
@@ -284,7 +329,8 @@ def _facts(fitted: Fitted, source: GraphSource) -> dict[str, Any]:
         if isinstance(encoding, LevelEncoding):
             fact |= {"kind": "texts"}
         elif isinstance(encoding, DateEncoding):
-            fact |= {"kind": "times", "form": encoding.form}
+            forms = [encoding.form] if encoding.form else TIME_FORMS
+            fact |= {"kind": "times", "forms": forms, "zone": encoding.zone}
         else:
             fact |= {"kind": "numbers", "from_text": encoding.from_text} | number_steps(encoding.decimal)._asdict()
         encoded.append(fact)
