@@ -134,7 +134,7 @@ def test_dollar_signs_enclose_no_formulas(phimap, tmp_path, rng):
 
 
 def test_the_error_of_the_mean_is_one_number(phimap, tables, tmp_path):
-    """That of the held-out rows, in the sentence and in the tile; the deviation of the training rows is another."""
+    """That on the held-out rows, in the sentence and in the tile; the deviation of the training rows is another."""
     page = report_of(phimap, tmp_path, tables / "numbers.csv", "y")
     by_mean = re.search(r"always predicting the mean would err by ([\d.]+)", " ".join(page.split()))
     tile = re.search(r"<dt>Baseline</dt><dd>([\d.]+)</dd>", page)

@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from phimap.io import holdout_mask
 from tests.cli.test_bad_input import assert_refused
+from tests.cli.test_fit import values
 
 WORDS = ("--kernel", "gaussian", "--features", "64", "--metric", "none", "--length-scale", "2", "--alpha", "0.1")
 OPTIONS = (*WORDS, "--corrections", "none", "--trees", "none", "--holdout", "0", "--standardize", "none", "-q")
@@ -46,3 +48,21 @@ def test_bad_weights_are_refused_by_their_row(phimap, tmp_path, frame):
         frame.assign(w=frame["w"].where(frame.index != 3, value)).to_csv(tmp_path / "t.csv", index=False)
         assert_refused(phimap(*words), f"column 'w' must hold a weight of at least 0 in every row, {told}")
     assert_refused(phimap(*words, "--scheduler", "local"), "--weights works without --scheduler")
+
+
+@pytest.mark.parametrize("weights", [(), ("--weights", "w")])
+def test_the_error_of_the_mean_is_that_of_the_training_rows(phimap, tmp_path, frame, weights):
+    """It was that of the mean of the scored rows, which is 0 for a single one."""
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    words = (*OPTIONS, *weights, "--holdout", "0.02", "--model", tmp_path / "m.phimap")
+    columns = () if weights else ("--drop", "w")
+    done = phimap("fit", tmp_path / "t.csv", "--target", "y", *words, *columns)
+    held_out = holdout_mask(0, 200, 0.02)
+    trained, scored = frame[~held_out], frame["y"][held_out]
+    mean = np.average(trained["y"], weights=trained["w"] if weights else None)
+    assert float(values(done.stdout)["RMSE_of_the_mean"]) == pytest.approx(
+        np.sqrt(np.mean((scored - mean) ** 2)), rel=1e-3
+    )
+    (tmp_path / "new.csv").write_text("a,b,w,y\n0,0,1,5\n")
+    done = phimap("predict", tmp_path / "m.phimap", tmp_path / "new.csv", "--target", "y", "-o", tmp_path / "out.csv")
+    assert float(values(done.stdout)["RMSE_of_the_mean"]) == pytest.approx(5 - mean, rel=1e-3)

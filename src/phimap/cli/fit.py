@@ -183,7 +183,9 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     scores = None
     if overview.n_held_out:
         with stages.stage("held-out rows", overview.n_held_out, "rows") as advance:
-            scores = score(learner, task, held_out, advance, overview.summary.sample)
+            # The overview counts every row once, whatever its weight.
+            mean = None if weights is not None or overview.target is None else overview.target["mean"]
+            scores = score(learner, task, held_out, advance, overview.summary.sample, mean)
         for doubt in filter(None, (scores.unseen(), scores.hardly_scored())):
             complain(f"{options.data}: held out, {doubt}", "warning")
     if (missing := _missing_score(options, overview)) is not None:

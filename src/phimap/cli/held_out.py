@@ -41,13 +41,14 @@ def score(
     rows: Iterable[tuple[np.ndarray, np.ndarray]],
     advance: Callable[[int], None],
     sample: Any = None,
+    mean: float | None = None,
 ) -> Scores:
     """Score a model on held-out rows.
 
     A linear model of least squares, or of classes, is fitted to a `sample` of training rows and scored as well. It is
-    omitted for the losses of quantiles and for deviances.
+    omitted for the losses of quantiles and for deviances. `mean` is that of the training targets, as in `scores_of`.
     """
-    scores = scores_of(model, task)
+    scores = scores_of(model, task, mean)
     linear = None if sample is None or isinstance(scores, LossScores) else _linear(sample, task)
     scores.linear = None if linear is None else Scores(task)
     for X, y in rows:

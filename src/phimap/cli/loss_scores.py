@@ -13,13 +13,19 @@ from phimap.cli.scoring import Scores
 from phimap.learn.targets.kinds import deviance_power, quantile_levels
 
 
-def scores_of(model: Any, task: str) -> Scores:
-    """Return empty scores for the predictions of a model."""
+def scores_of(model: Any, task: str, mean: float | None = None) -> Scores:
+    """Return empty scores for the predictions of a model.
+
+    `mean` is that of the training targets. By default it is the centre of the model, which is the weighted mean of the
+    targets for squared errors, and that of the outputs for Huber's loss.
+    """
     if model.loss == "quantile":
         return QuantileScores(quantile_levels(model.quantile)["levels"].tolist())
     if task == "regression" and (power := deviance_power(model.loss, model.power)) is not None:
         return DevianceScores(power)
-    return Scores(task, getattr(model, "classes_", None))
+    if task == "regression" and mean is None and model.solution_.centre is not None:
+        mean = float(model.solution_.centre[0])
+    return Scores(task, getattr(model, "classes_", None), mean=mean)
 
 
 class LossScores(Scores):

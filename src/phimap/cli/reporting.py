@@ -250,11 +250,12 @@ def _headline(result: Result, true: np.ndarray | None) -> str:
         if np.isnan(scores.r2):
             spread = number_text(result.overview.target["deviation"], 3)
             return f"{rows} which all have the same {target}, {typical}; the spread of the training rows is {spread}."
-        if scores.r2 <= 0:
+        if scores.rmse >= scores.baseline:
             return f"{rows} the model predicts {target} no better than its mean does: {typical}, the mean's {by_mean}."
+        share = f"{100 * scores.r2:.1f} %" if scores.r2 > 0 else "nothing"
         return (
-            f"{rows} the model explains {100 * scores.r2:.1f} % of the variance of {target}: {typical}, where always "
-            f"predicting the mean would err by {by_mean}."
+            f"{rows} the model explains {share} of the variance of {target}: {typical}, where always predicting the "
+            f"mean would err by {by_mean}."
         )
     unseen = scores.unseen()
     return (
@@ -298,7 +299,11 @@ def _score_tiles(scores: Scores, target: str) -> list[tuple[str, str, str]]:
         return [
             ("R²", "undefined" if np.isnan(scores.r2) else f"{scores.r2:.3f}", "on held-out rows"),
             ("RMSE", number_text(scores.rmse, 3), f"in units of {target}"),
-            ("Baseline", number_text(scores.baseline, 3), "; ".join(filter(None, ("RMSE of the mean", beside)))),
+            (
+                "Baseline",
+                number_text(scores.baseline, 3),
+                "; ".join(filter(None, ("RMSE of the training mean", beside))),
+            ),
         ]
     wrong = round(scores.n * (1 - scores.accuracy))
     beside = "" if linear is None else f"a linear model: {100 * linear.accuracy:.2f} %"

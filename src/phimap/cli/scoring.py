@@ -46,15 +46,25 @@ class Scores:
     ----------
     task : str
     classes : ndarray, optional
-        Classes that the model can predict. Rows of other classes count as errors; `unseen` describes these rows.
+        Classes that the model can predict. Rows of other classes count as mistakes; `unseen` describes these rows.
+    mean : float, optional
+        Mean target of the training rows, whose error is the baseline. Default: that of the scored rows.
     linear : Scores, optional
         Scores of a linear model on the same rows, shown next to the model's scores.
     """
 
-    def __init__(self, task: str, classes: np.ndarray | None = None, *, linear: Scores | None = None):
+    def __init__(
+        self,
+        task: str,
+        classes: np.ndarray | None = None,
+        *,
+        mean: float | None = None,
+        linear: Scores | None = None,
+    ):
         self.task = task
         self.n: int = 0
         self.linear = linear
+        self._mean = mean
         self._classes = classes
         self._unseen: Counter = Counter()
         self._counts = None if classes is None else np.zeros(len(classes), np.int64)
@@ -140,9 +150,10 @@ class Scores:
 
     @property
     def baseline(self) -> float:
-        """The RMSE of the mean target, or the accuracy of the commonest class in the first 200,000 rows."""
+        """The RMSE of the mean training target, or the accuracy of the commonest class in the first 200,000 rows."""
         if self.task == "regression":
-            return float(np.sqrt(self._moments.squared_deviations[0] / self.n))
+            offset = 0.0 if self._mean is None else float(self._moments.mean[0]) - self._mean
+            return float(np.sqrt(self._moments.squared_deviations[0] / self.n + offset**2))
         true, _ = self.pairs()
         return float(np.unique(true, return_counts=True)[1].max() / true.size)
 
