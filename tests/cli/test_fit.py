@@ -257,3 +257,14 @@ def test_targets_without_squares_are_refused_in_one_line(phimap, tmp_path):
     assert found.exit_code != 0
     assert "`y` must lie within 1e+150 of 0" in found.stderr
     assert len(found.stderr.splitlines()) == 1
+
+
+def test_copies_of_training_rows_are_told(phimap, tmp_path, rng):
+    """Copies on both sides of the split make the error too small."""
+    frame = pd.DataFrame({"a": rng.standard_normal(300), "town": rng.choice(["x", "y", None], 300)})
+    frame["y"], words = frame["a"] + 0.1, ("--target", "y", "--features", 32, *FIXED, "-q")
+    levels = frame.assign(a=np.round(frame["a"]), y=np.round(frame["y"]))
+    for table, is_told in ((pd.concat([frame, frame[:200]]), True), (frame, False), (levels, False)):
+        table.to_csv(tmp_path / "t.csv", index=False)
+        done = phimap("fit", tmp_path / "t.csv", *words)
+        assert ("held-out rows are exact copies of training rows, so the error" in done.stderr) == is_told, done.stderr

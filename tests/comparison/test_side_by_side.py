@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,7 @@ from phimap.comparison.methods import METHODS, Method
 from phimap.comparison.side_by_side import _folds
 from phimap.comparison.size import model_bytes
 from phimap.config import thread_count
+from phimap.learn.rows.grouped import GroupedRowsWarning
 from tests.support.learners import FIXED
 
 
@@ -359,3 +361,27 @@ def test_catboost_gets_categories_of_its_own_kind(labels):
     assert found.left_out == {}
     assert found.results[0].error == pytest.approx(error, rel=1e-6)
     assert found.results[0].size > 10_000
+
+
+QUICK = {"models": ["linear", "gaussian"], "splits": 1, "n_components": 16}
+
+
+def test_columns_of_an_encoding_are_no_groups(rng):
+    """The columns of a text agree wherever its words do; methods without frames took them for columns of the table."""
+    words = np.array(["bright", "garden", "balcony", "quiet", "old", "lift", "renovated", "garage"])
+    texts = [" ".join(np.sort(rng.choice(words, 4, replace=False))) for _ in range(400)]
+    X = pd.DataFrame({"text": texts, "a": rng.standard_normal(400), "b": rng.standard_normal(400)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GroupedRowsWarning)
+        pm.compare(X, X["a"], **QUICK)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, np.asarray])
+def test_rows_that_look_grouped_are_noted_once_by_the_columns_of_the_table(rng, kind):
+    groups = np.repeat(np.arange(50), 8)
+    X = pd.DataFrame(rng.standard_normal((50, 4))[groups], columns=list("pqrs")).assign(a=rng.standard_normal(400))
+    X = X.assign(town=np.where(X["a"] > 0, "x", "y")) if kind is pd.DataFrame else X
+    said = ".* such as 'p', are .* Give `groups`" if kind is pd.DataFrame else "such as number 0"
+    with pytest.warns(GroupedRowsWarning, match=said) as found:
+        pm.compare(kind(X), X["a"], **QUICK)
+    assert len(found) == 1

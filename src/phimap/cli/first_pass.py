@@ -10,6 +10,7 @@ import numpy as np
 
 from phimap._files import one_line
 from phimap._progress import Watched
+from phimap.cli.copies import CopiedRows
 from phimap.cli.groups import RowGroups
 from phimap.cli.options import FitOptions
 from phimap.cli.rows import check_single, held_out_rows, in_terms_of, rows_read
@@ -49,6 +50,8 @@ class Overview:
         Groups or moments of the rows of the file.
     of_training : ndarray of shape (n_train,) or None
         Groups of the training rows; None without groups.
+    copies : str or None
+        A message about held-out rows that are copies of training rows.
     """
 
     n_rows: int
@@ -60,6 +63,7 @@ class Overview:
     held_out: list[Block] | None
     groups: RowGroups | None = None
     of_training: np.ndarray | None = None
+    copies: str | None = None
 
     def with_summary(self, summary: Any, rows: Iterable[tuple[Any, np.ndarray]]) -> Overview:
         """The overview with another `summary`, to which all training `rows`, as batches (X, y), are added."""
@@ -134,7 +138,7 @@ def first_pass(
     extreme = seen.extremes.message(f"the target {str(table.target_name)!r}", table.row_name)
     of_training = None if groups is None else np.concatenate([groups.values[:0], *seen.groups_of_training])
     found = seen.n_rows, seen.n_held_out, summary, encoder, seen.whole, extreme, seen.kept
-    return Overview(*found, groups, of_training)
+    return Overview(*found, groups, of_training, seen.copies.message())
 
 
 def summarised(summary: Any, rows: Iterable[tuple[Any, np.ndarray]]) -> Any:
@@ -164,7 +168,7 @@ class _SeenRows:
         self.groups_of_training: list[np.ndarray] = []
         self.n_rows = self.n_held_out = 0
         self.whole = True
-        self.extremes = ExtremeTargets()
+        self.extremes, self.copies = ExtremeTargets(), CopiedRows()
         self.kept: list[Block] | None = []
         self._most_kept = most_kept
         self._split = ProportionalHoldout(options.holdout, options.seed, classes=options.by_class)
@@ -183,6 +187,7 @@ class _SeenRows:
             groups = None if self._groups is None else self._groups.of_rows(numbers)
             self.n_rows += len(X)
             self.n_held_out += int(held_out.sum())
+            self.copies.update(X, y, held_out)
             self._keep((chosen(X, held_out), y[held_out], numbers[held_out]))
             X, y = chosen(X, ~held_out), y[~held_out]
             if len(X):

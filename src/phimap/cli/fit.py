@@ -152,7 +152,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     coarse = coarse_columns(table, overview.summary, options.dtype) if overview.encoder is None else None
     # Among the losses of numbers, only squared errors are dominated by one extreme target.
     extreme = overview.extreme if task == "regression" and options.loss in ("auto", "squared") else None
-    for doubt in filter(None, (coarse, extreme)):
+    for doubt in filter(None, (coarse, extreme, overview.copies)):
         complain(f"{options.data}: {doubt}", "warning")
 
     # Fit. The warning about an extreme target was already given, with the number of its row in the file.

@@ -8,7 +8,11 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from phimap._validation import check_finite, check_integer
+from phimap.io.batching import chosen
+from phimap.learn.rows.grouped import warn_of_groups
+from phimap.learn.rows.samples import CAPACITY, Reservoir
 from phimap.learn.targets.base import refuse_labels
+from phimap.tables import TableEncoder
 from phimap.tables.frames import is_frame, is_numbers
 from phimap.tables.targets import MOST_CODES
 
@@ -74,6 +78,17 @@ def task_of(y: np.ndarray) -> str:
         return "classification"
     whole = y.dtype.kind != "f" or bool((y == np.rint(y)).all())
     return "classification" if whole and np.unique(y).size <= MOST_CODES else "regression"
+
+
+def note_groups(X: Any, names: list[str] | None, seed: int) -> None:
+    """Warn if the rows of a comparison without groups look grouped, by the columns of the table before an encoding."""
+    some = chosen(X, mask_of(thinned(len(X), CAPACITY, seed), len(X)))
+    owners, sample = np.arange(some.shape[1]), Reservoir(seed)
+    if not isinstance(some, np.ndarray):
+        encoder = TableEncoder(sparse_output=False).fit(some)
+        some, owners = encoder.transform(some), encoder.groups_
+    sample.update(some, np.zeros(len(some)))
+    warn_of_groups(sample, owners, names, "Give `groups`; else rows of one group are both trained on and tested.")
 
 
 def thinned(n_rows: int, most_rows: int | None, seed: int) -> np.ndarray:

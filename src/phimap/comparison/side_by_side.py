@@ -15,10 +15,12 @@ from phimap.comparison.measure import attempt, one_thread_seconds, refusal
 from phimap.comparison.methods import METHODS, Method, encoding
 from phimap.comparison.noise import differences
 from phimap.comparison.result import Comparison, ModelResult
-from phimap.comparison.rows import as_numbers, as_rows, as_targets, mask_of, task_of, thinned
+from phimap.comparison.rows import as_numbers, as_rows, as_targets, mask_of, note_groups, task_of, thinned
 from phimap.comparison.size import model_bytes
 from phimap.io.batching import chosen
+from phimap.learn.rows.grouped import GroupedRowsWarning
 from phimap.learn.rows.units import check_groups
+from phimap.tables.frames import is_frame
 
 # Minimum number of parts into which the rows are divided. Each split tests one part: a fifth of the rows, or less with
 # more than five splits.
@@ -123,7 +125,7 @@ def compare(
     """
     names_of_methods = chosen_methods(models, known)
     splits = check_integer("splits", splits, least=1)
-    X, columns = as_rows(X)
+    has_names, (X, columns) = is_frame(X), as_rows(X)
     y = as_targets(y, len(X))
     n_all = len(X)
     if n_all < _LEAST_ROWS:
@@ -146,25 +148,32 @@ def compare(
     known = known if isinstance(X, np.ndarray) else {name: encoding(known[name]) for name in names_of_methods}
     stages = Stages(verbose)
     results, losses, notes = [], {}, {}
-    for name in names_of_methods:
-        if (why := refusal(known[name], len(parts[0][0][1]))) is not None:
-            notes[name] = why
-            continue
-        fits, sizes = [], []
-        with stages.stage(name, splits) as advance:
-            for k, ((rows_k, targets_k), (tested_k, _)) in enumerate(parts):
-                seed, fitted = random_state + k, of_ours[k]
-                one = attempt(known[name], task, n_components, seed, rows_k, targets_k, tested_k, **fitted)
-                if isinstance(one, str):
-                    notes[name] = one
-                    break
-                fits.append(one)
-                sizes.append(model_bytes(one.model))
-                advance(1)
-        if name not in notes:
-            spent = one_thread_seconds(known[name].make(task, n_components, random_state), *parts[0][0])
-            losses[name] = [_losses(task, true, one.predicted) for (_, (_, true)), one in zip(parts, fits, strict=True)]
-            results.append(ModelResult.of(name, known[name].says, task, losses[name], fits, sizes, spent))
+    if groups is None:
+        note_groups(X, columns if has_names else None, random_state)
+    with warnings.catch_warnings():
+        # Methods may see the columns of an encoder, several of one column of the table.
+        warnings.simplefilter("ignore", GroupedRowsWarning)
+        for name in names_of_methods:
+            if (why := refusal(known[name], len(parts[0][0][1]))) is not None:
+                notes[name] = why
+                continue
+            fits, sizes = [], []
+            with stages.stage(name, splits) as advance:
+                for k, ((rows_k, targets_k), (tested_k, _)) in enumerate(parts):
+                    seed, fitted = random_state + k, of_ours[k]
+                    one = attempt(known[name], task, n_components, seed, rows_k, targets_k, tested_k, **fitted)
+                    if isinstance(one, str):
+                        notes[name] = one
+                        break
+                    fits.append(one)
+                    sizes.append(model_bytes(one.model))
+                    advance(1)
+            if name not in notes:
+                spent = one_thread_seconds(known[name].make(task, n_components, random_state), *parts[0][0])
+                losses[name] = [
+                    _losses(task, true, one.predicted) for (_, (_, true)), one in zip(parts, fits, strict=True)
+                ]
+                results.append(ModelResult.of(name, known[name].says, task, losses[name], fits, sizes, spent))
     if not results:
         why = "; ".join(f"{name}: {note}" for name, note in notes.items())
         raise ValueError(f"`models` must have one that can be fitted, got none ({why}). Correct X, or choose others.")

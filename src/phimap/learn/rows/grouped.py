@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -25,7 +27,13 @@ class GroupedRowsWarning(UserWarning):
     """Rows look grouped, but the user gave no groups."""
 
 
-def warn_of_groups(sample: Reservoir, owners: np.ndarray, names: np.ndarray | None) -> None:
+# What a fit asks for if its rows look grouped.
+_REMEDY = "Give fit `groups`; else its choices and intervals hold for these groups alone."
+
+
+def warn_of_groups(
+    sample: Reservoir, owners: np.ndarray, names: Sequence[Any] | np.ndarray | None, remedy: str = _REMEDY
+) -> None:
     """Warn if the rows of a random sample look grouped.
 
     Parameters
@@ -33,8 +41,9 @@ def warn_of_groups(sample: Reservoir, owners: np.ndarray, names: np.ndarray | No
     sample : Reservoir
     owners : ndarray of int, shape (d,)
         The table's column from which each column of the rows was made.
-    names : ndarray of str or None
+    names : sequence of str or None
         Names of the table's columns.
+    remedy : str, optional
     """
     if (found := shared_columns(sample, owners)) is None:
         return
@@ -42,7 +51,7 @@ def warn_of_groups(sample: Reservoir, owners: np.ndarray, names: np.ndarray | No
     named = f"number {columns[0]}" if names is None else repr(str(names[columns[0]]))
     warnings.warn(
         f"rows look grouped: {len(columns)} columns, such as {named}, are constant in {n_groups:,} groups "
-        f"of {n_rows:,} sampled rows. Give fit `groups`; else its choices and intervals hold for these groups alone.",
+        f"of {n_rows:,} sampled rows. {remedy}",
         GroupedRowsWarning,
         stacklevel=caller_level(),
     )
