@@ -62,3 +62,9 @@ def test_long_tables_are_sampled_without_being_held(phimap, tmp_path):
 )
 def test_bad_words_are_one_line(phimap, tables, words, told):
     assert_refused(phimap("compare", tables / "numbers.csv", "--target", "y", *words, "-q"), *told)
+
+
+def test_help_lists_every_method_and_no_missing_option(phimap):
+    told = " ".join(phimap("compare", "--help").stdout.split())
+    assert "catboost" in told
+    assert "--output" not in told

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import phimap as pm
-from tests.cli.test_bad_input import assert_refused
+from tests.cli.test_bad_input import FIXED, assert_refused
 from tests.cli.test_fit import values
 
 
@@ -225,3 +225,16 @@ def test_rows_with_infinite_cells_are_left_out(phimap, tmp_path, rng):
     assert f"note: {tmp_path / 'data.csv'}: 1 row left out for an infinite feature." in done.stderr
     rows = pd.read_csv(io.StringIO(done.stdout))["row"].to_list()
     assert rows == [*range(1, 4), *range(5, 61)]
+
+
+def test_columns_that_are_left_out_have_no_values(phimap, tmp_path, rng):
+    frame = pd.DataFrame({"id": [f"n{i}" for i in range(120)], "a": rng.standard_normal(120), "town": ["x", "y"] * 60})
+    frame.assign(price=frame["a"] + (frame["town"] == "x")).to_csv(tmp_path / "t.csv", index=False)
+    words = ("--features", 32, *FIXED, "--length-scale", 2, "--types", "id=drop", "--report", tmp_path / "r.html")
+    done = phimap("fit", tmp_path / "t.csv", "--target", "price", "--model", tmp_path / "m.phimap", *words)
+    assert "120 rows, 2 columns" in " ".join(done.stderr.split())
+    page = (tmp_path / "r.html").read_text()
+    assert "<td>2 columns</td>" in page.replace("<dd>", "<td>").replace("</dd>", "</td>")
+    done = phimap("explain", tmp_path / "m.phimap", tmp_path / "t.csv", "-o", tmp_path / "v.csv")
+    assert values(done.stdout)["columns"] == "2"
+    assert list(pd.read_csv(tmp_path / "v.csv")) == ["row", "base value", "output", "a", "town"]

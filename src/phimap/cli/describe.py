@@ -114,11 +114,11 @@ def solver_text(solution: Any) -> str:
     return text + (f": {solution.choice}" if solution.choice else "")
 
 
-def inputs_text(table: Rows) -> str:
-    """The shape of a row of a table, in words."""
+def inputs_text(table: Rows, n_left_out: int = 0) -> str:
+    """The shape of a row of a table, in words, without columns that are left out."""
     if table.is_image:
         return f"images of {times(table.sample_shape)}"
-    return f"{table.n_features:,} columns"
+    return f"{table.n_features - n_left_out:,} columns"
 
 
 def some(items: Sequence[Any]) -> str:

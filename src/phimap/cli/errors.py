@@ -103,6 +103,8 @@ def _one_line_warnings() -> Iterator[None]:
 
 def complain(message: str, kind: str = "error") -> None:
     """Write an error, a warning or a note as one line on standard error."""
+    # The three dots of a parameter at the end of a message, as in columns=..., stand for its full stop, too.
+    message += "." * message.endswith("=...")
     message = _PARAMETER.sub(_as_option, message.replace("phimap.config(memory=...)", "--memory"))
     typer.echo(f"{kind}: {printable(' '.join(message.split()))}", err=True)
 
@@ -120,7 +122,9 @@ def _message(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         if not str(error):
             return "memory ran out. Use fewer --features, or a smaller --memory budget."
-        return _MEMORY.sub(r"--memory \1", str(error).replace("fewer components", "fewer --features"))
+        # The command chooses the solver, which is `auto` already.
+        said = str(error).replace("solver='auto', ", "").replace("fewer components", "fewer --features")
+        return _MEMORY.sub(r"--memory \1", said)
     if isinstance(error, ImportError) and error.name:
         return f"{error}. Install the package {error.name}."
     if isinstance(error, OSError) and error.strerror and error.filename:

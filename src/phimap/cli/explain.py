@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ def run(options: ExplainOptions) -> None:
         places = _explained(options, numbers)
         X, numbers = rows_at(table, places), numbers[places]
         whole = shapley_values(model, X, background, random_state=options.seed, verbose=not options.quiet)
+        whole = _of_used_columns(whole, model)
         outputs: list[Output] = []
         if options.output is not None:
             outputs.append((options.output, lambda path: write_table(path, iter([_table(whole, numbers)]))))
@@ -136,6 +138,23 @@ def _explained(options: ExplainOptions, numbers: np.ndarray) -> np.ndarray:
         return np.arange(len(numbers))
     places = np.random.default_rng(options.seed).permutation(len(numbers))[: options.rows]
     return np.union1d(places, np.flatnonzero(numbers == options.row))
+
+
+def _of_used_columns(found: Explanation, model: Any) -> Explanation:
+    """Return the explanation without the columns that the encoder leaves out, whose values are 0."""
+    columns = () if model.encoder_ is None else model.encoder_.columns_
+    left_out = {column.name for column in columns if column.encoding is None}
+    if not left_out:
+        return found
+    kept = [place for place, name in enumerate(found.feature_names) if name not in left_out]
+    errors = found.standard_errors
+    return replace(
+        found,
+        values=found.values[:, kept],
+        data=found.data[:, kept],
+        feature_names=[found.feature_names[place] for place in kept],
+        standard_errors=None if errors is None else errors[:, kept],
+    )
 
 
 def _one_output(found: Explanation) -> Explanation:

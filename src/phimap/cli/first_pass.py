@@ -131,14 +131,29 @@ def first_pass(
         types = {name: kind for name, kind in (options.types or {}).items() if name in table.feature_names}
         target_type = {"regression": "continuous", "classification": "classes"}.get(task, "auto")
         encoder = TableEncoder(types, target_type=target_type)
-        with in_terms_of(options.data, seen.data_row):
-            encoder.fit_batches(seen.training_rows()).forget_rows()
+        try:
+            with in_terms_of(options.data, seen.data_row):
+                encoder.fit_batches(seen.training_rows()).forget_rows()
+        except ValueError:
+            # The encoder does not know that rows are held out, which may be why it has too few.
+            if seen.n_held_out:
+                check_left(options.data, seen.n_rows - seen.n_held_out, seen.n_rows)
+            raise
     else:
         summarised(summary, seen.training_rows())
     extreme = seen.extremes.message(f"the target {str(table.target_name)!r}", table.row_name)
     of_training = None if groups is None else np.concatenate([groups.values[:0], *seen.groups_of_training])
     found = seen.n_rows, seen.n_held_out, summary, encoder, seen.whole, extreme, seen.kept
     return Overview(*found, groups, of_training, seen.copies.message())
+
+
+def check_left(data: str, n_train: int, n_rows: int) -> None:
+    """Raise if fewer than 2 rows are left to train on."""
+    if n_train < 2:
+        raise ValueError(
+            f"{data}: {n_train} of {n_rows} rows are left to train on, a fit needs at least 2. Give more rows, or a "
+            "smaller --holdout."
+        )
 
 
 def summarised(summary: Any, rows: Iterable[tuple[Any, np.ndarray]]) -> Any:

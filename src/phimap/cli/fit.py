@@ -21,7 +21,7 @@ from phimap._progress import Stages, Watched
 from phimap.cli.checkpoint import checkpoint_of, data_facts
 from phimap.cli.describe import some
 from phimap.cli.errors import complain
-from phimap.cli.first_pass import Overview, coarse_columns, constant_columns, first_pass
+from phimap.cli.first_pass import Overview, check_left, coarse_columns, constant_columns, first_pass
 from phimap.cli.groups import RowGroups, RowWeights
 from phimap.cli.held_out import score
 from phimap.cli.options import FitOptions
@@ -118,11 +118,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
         note_reading(options.data, table)
         _note_left_out(options.data, [f"{one.name!r} ({one.note})" for one in overview.left_out])
         _note_units(options.data, overview)
-    if overview.n_train < 2:
-        raise ValueError(
-            f"{options.data}: {overview.n_train} of {overview.n_rows} rows are left to train on, a fit needs at least "
-            "2. Give more rows, or a smaller --holdout."
-        )
+    check_left(options.data, overview.n_train, overview.n_rows)
     if overview.n_train < min(_FEW_ROWS, overview.n_held_out):
         left = f"{overview.n_train} of {overview.n_rows:,} rows are left to train on, since --holdout is"
         complain(f"{options.data}: only {left} {options.holdout:g}. Give a smaller one, such as 0.1.", "warning")

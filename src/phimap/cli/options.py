@@ -292,10 +292,10 @@ class CompareOptions:
     models: Annotated[
         list[str] | None,
         Option(
-            "Among linear, neighbours, hgb, lightgbm, phimap, gaussian, ntk and nystroem, separated by commas. "
+            "Among linear, neighbours, hgb, lightgbm, catboost, phimap, gaussian, ntk and nystroem, separated by commas. "
             "Default: all.",
             read=words,
-            words=("linear", "neighbours", "hgb", "lightgbm", "phimap", "gaussian", "ntk", "nystroem"),
+            words=("linear", "neighbours", "hgb", "lightgbm", "catboost", "phimap", "gaussian", "ntk", "nystroem"),
         ),
     ] = None
     splits: Annotated[int, Option("Parts of the rows that are tested in turn, a fifth each.")] = 3
@@ -318,7 +318,7 @@ class CompareOptions:
     time: Time = None
     strict: Strict = False
     report: Report = None
-    force: Annotated[bool, Option("Let --output and --report replace files of any kind.")] = False
+    force: Annotated[bool, Option("Let --report replace a file of any kind.")] = False
     json: Json = False
     memory: Memory = None
     n_jobs: Jobs = None

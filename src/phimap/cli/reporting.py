@@ -189,7 +189,9 @@ def _importances(result: Result) -> list[tuple[str, float]]:
     sizes = mean_absolute_values(result.model, result.overview.summary.sample.first(_DRAWN_ROWS)[0])
     if sizes is None:
         return []
-    return [(name, float(size)) for name, size in zip(_names(result), sizes, strict=True)]
+    left_out = {one.name for one in result.overview.left_out}
+    found = zip(_names(result), sizes, strict=True)
+    return [(name, float(size)) for name, size in found if name not in left_out]
 
 
 def _dependences(result: Result, permutations: Permutations | None) -> Dependences | None:
@@ -323,7 +325,7 @@ def _data(result: Result) -> list[tuple[str, str]]:
     rows = [
         ("file", _file_name(result.options.data)),
         ("rows", f"{overview.n_rows:,}"),
-        ("inputs", inputs_text(table)),
+        ("inputs", inputs_text(table, len(overview.left_out))),
         ("target", str(table.target_name)),
         ("task", f"{result.task} ({result.why})"),
     ]

@@ -74,7 +74,10 @@ def print_summary(result: Result) -> None:
     grid.add_column(style="dim")
     grid.add_column()
     overview = result.overview
-    grid.add_row("data", shown(f"{result.options.data}, {overview.n_rows:,} rows, {inputs_text(result.table)}"))
+    grid.add_row(
+        "data",
+        shown(f"{result.options.data}, {overview.n_rows:,} rows, {inputs_text(result.table, len(overview.left_out))}"),
+    )
     grid.add_row("target", shown(f"{result.table.target_name} ({result.why})"))
     grid.add_row("map", type(result.model.feature_map_).__name__)
     for name, value in search_facts(result.model, result.stages):

@@ -16,6 +16,8 @@ from phimap.io.skipped import Skipped
 _MOSTLY_NUMBERS = 0.95
 # Largest number of mistakes that a message shows.
 _SHOWN = 3
+# Number of distinct numbers that are looked at to tell dates.
+_LOOKED_AT = 20
 #: Numbers as people write them: with decimal points or commas, and with separators between thousands.
 NUMBER = re.compile(r"\s*[-+]?(?:\d+(?:[.,' \u00a0\u202f]\d+)*[.,]?|[.,]\d+)(?:[eE][-+]?\d+)?\s*")
 
@@ -122,6 +124,7 @@ class TargetCheck:
         self._n_numbers = self._n_others = 0
         self._are_amounts = False
         self._shown: list[str] = []
+        self._numbers: list[str] = []
 
     def read(
         self, y: np.ndarray | None, numbers: np.ndarray, skipped: Skipped
@@ -164,6 +167,8 @@ class TargetCheck:
         for place in np.argsort(first):
             if are_numbers[place]:
                 self._n_numbers += int(counts[place])
+                if len(self._numbers) < _LOOKED_AT:
+                    self._numbers.append(str(values[place]).strip())
             elif values[place]:
                 self._n_others += int(counts[place])
                 if len(self._shown) < _SHOWN:
@@ -182,12 +187,25 @@ class TargetCheck:
                 f"holds numbers but for {', '.join(self._shown)}{more}. Correct these cells or empty them, leave out"
             )
             fault += " their rows with"
+        elif self._are_dates():
+            raise DataError(
+                f"{self._where}: target column {self._name!r} holds dates, such as {one_line(self._numbers[0])!r}. Turn "
+                "them into numbers, such as days since a day, or choose another target."
+            )
         else:
             fault = "holds numbers that are written as text. Read them as numbers with"
         raise DataError(
             f"{self._where}: target column {self._name!r} {fault} types=... ({self._name}=number), or take all as "
             f"labels ({self._name}=category)."
         )
+
+    def _are_dates(self) -> bool:
+        """Whether the first texts that look like numbers are dates, such as 28.12.2022."""
+        from phimap.tables.cells import seconds_in, text_column
+        from phimap.tables.tallies import TIME_FORMS
+
+        column = text_column(np.array(self._numbers, dtype=object))
+        return any(np.isfinite(seconds_in(column, form)).all() for form in TIME_FORMS)
 
     def _refuse(self, y: np.ndarray, numbers: np.ndarray) -> NoReturn:
         """Raise the error for the first target that is missing or infinite."""

@@ -54,7 +54,9 @@ class ColumnTargets:
         if not np.isfinite(numbers).all():
             row = int(np.argwhere(~np.isfinite(numbers))[0, 0])
             raise ValueError(f"`y` must be finite, got {y[row]} at row {self.n + row}. Drop such rows before fitting.")
-        self.squares = padded(self.squares, numbers.shape[1]) + np.square(numbers).sum(axis=0)
+        # Learners refuse targets whose squares overflow, with their rows.
+        with np.errstate(over="ignore"):
+            self.squares = padded(self.squares, numbers.shape[1]) + np.square(numbers).sum(axis=0)
         self.n += n_rows
         return numbers
 

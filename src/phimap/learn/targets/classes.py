@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _FEW_ROWS = 20
 # If nearly every row has its own label and there are more labels than this, the labels are not classes. Fewer classes
 # are fitted in seconds.
-_MOST_OWN, _NEARLY = 100, 0.9
+_MOST_OWN, _NEARLY = 100, 0.8
 
 
 def name_rows(n_labels: int, n_rows: int) -> bool:
