@@ -292,7 +292,8 @@ class CompareOptions:
     models: Annotated[
         list[str] | None,
         Option(
-            "Among linear, neighbours, hgb, lightgbm, catboost, phimap, gaussian, ntk and nystroem, separated by commas. "
+            "Among linear, neighbours, hgb, lightgbm, catboost, phimap, gaussian, ntk and nystroem, "
+            "separated by commas. "
             "Default: all.",
             read=words,
             words=("linear", "neighbours", "hgb", "lightgbm", "catboost", "phimap", "gaussian", "ntk", "nystroem"),

@@ -101,7 +101,8 @@ def page(result: Result) -> str:
     with timed.stage("partial dependence"):
         found = _dependences(result, permutations)
     stages += timed.finished if found is not None else []
-    solution = model.solution_
+    solution, names, left_out = model.solution_, _names(result), {one.name for one in overview.left_out}
+    kept = [place for place, name in enumerate(names) if name not in left_out]
     true, predicted = result.scores.pairs() if result.scores else (None, None)
     return render(
         Facts(
@@ -122,8 +123,8 @@ def page(result: Result) -> str:
             curves=curves,
             leading=[] if result.table.is_image else leading_columns(model, _BARS),
             importances=_importances(result),
-            names=_names(result),
-            permutations=permutations,
+            names=[names[place] for place in kept],
+            permutations=None if permutations is None else replace(permutations, rises=permutations.rises[kept]),
             dependences=found,
             search=model.search_,
             stages=stages,

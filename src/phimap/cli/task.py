@@ -41,7 +41,8 @@ def choose_task(asked: str, where: str, overview: Overview, *, by_loss: bool = F
     if text and (labels is None or name_rows(len(labels), overview.n_train)):
         found = f"more than {_MOST_LABELS}" if labels is None else f"{len(labels)}"
         raise DataError(
-            f"{where}: the target has {found} distinct labels, which look like names of rows. Choose another --target, group them, or read them as amounts with --types COL=number."
+            f"{where}: the target has {found} distinct labels, which look like names of rows. "
+            "Choose another --target, group them, or read them as amounts with --types COL=number."
         )
     if asked == "classification" and labels is None:
         raise DataError(

@@ -189,8 +189,8 @@ class TargetCheck:
             fault += " their rows with"
         elif self._are_dates():
             raise DataError(
-                f"{self._where}: target column {self._name!r} holds dates, such as {one_line(self._numbers[0])!r}. Turn "
-                "them into numbers, such as days since a day, or choose another target."
+                f"{self._where}: target column {self._name!r} holds dates, such as {one_line(self._numbers[0])!r}. "
+                "Turn them into numbers, such as days since a day, or choose another target."
             )
         else:
             fault = "holds numbers that are written as text. Read them as numbers with"
