@@ -203,7 +203,11 @@ def _spread_rows(block: Any, n_rows: int) -> Any:
 
 
 def by_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a method that takes rows accept Dask collections too: it returns a lazy Dask array, computed by blocks."""
+    """Decorate a method of rows `X`, so that `X` may also be a Dask collection.
+
+    For a Dask collection the method returns a lazy Dask array, computed block by block, and accepts no other arguments,
+    see `refuse_more`. For any other `X` the method is unchanged.
+    """
 
     @wraps(method)
     def apply(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:

@@ -74,7 +74,10 @@ class _Choices:
         return np.where(found > 0.0, found, 1.0)
 
     def same_level(self, cells: np.ndarray, n_cells: int) -> np.ndarray:
-        """Mean product of two values of the rest in the same cell, summed over the outputs."""
+        """Mean product of the values of the rest at two choices in the same cell, summed over the outputs.
+
+        A cell is a level of a player, or two levels of a pair of players; `cells` (r,) holds the cell of each choice.
+        """
         places, size = self._group * n_cells + cells, _GROUPS * n_cells
         counts = self._left(np.bincount(places, minlength=size).reshape(_GROUPS, n_cells).astype(np.float64))
         products = -self._squares

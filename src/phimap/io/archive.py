@@ -75,7 +75,7 @@ def uncompressed(path: Path) -> Iterator[pa.NativeFile]:
 def for_arrow(source: Any) -> Iterator[pa.NativeFile]:
     """Give Arrow a Python stream that Arrow may read on a thread of its own.
 
-    When the block ends, the thread stops reading.
+    When the ``with`` block ends, the thread stops reading.
 
     Arrow reads ahead, and continues after an error in a row. If the interpreter ended while Arrow's thread executes a
     read of the Python stream, the thread would abort the process. Arrow therefore reads from a segment object, which
@@ -96,7 +96,7 @@ class _Shared(io.RawIOBase):
 
     def __init__(self, source: Any) -> None:
         self._source = source
-        # Held from the seek to the end of the read.
+        # A thread holds the lock from the seek to the end of the read.
         self._lock = Lock()
         self._reader = get_ident()
 

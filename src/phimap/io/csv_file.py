@@ -284,7 +284,8 @@ class TextColumns(ColumnFile):
     """Columns of a text table.
 
     Types are inferred from the first block, until `settle` determines types that fit all rows. In columns that the user
-    declares numeric, non-numeric cells count as missing, unless bad rows are an error.
+    declares numeric, non-numeric cells count as missing, unless bad rows are an error. If the source keeps text, a
+    feature with such cells becomes a column of text instead.
     """
 
     def __init__(self, source: TableSource) -> None:

@@ -227,7 +227,7 @@ def _check_shapes(transformer: Any) -> None:
 
 @cache
 def _hints(cls: type) -> dict[str, Any]:
-    # Some modules import `Kernel` only for type checkers.
+    # Some modules import `Kernel` only for type checkers, so its name must be given here.
     return get_type_hints(cls, localns={"Kernel": Kernel})
 
 

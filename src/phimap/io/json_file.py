@@ -13,8 +13,8 @@ from phimap.config import memory_budget
 from phimap.io.archive import uncompressed
 from phimap.io.whole_file import WholeFile, column_of
 
-# Number of digits that float64 holds. Python raises an error for more than a few thousand digits, and its conversion
-# takes more than linear time.
+# Whole numbers with up to this number of digits fit float64. Python raises an error for more than a few thousand
+# digits, and its conversion takes more than linear time.
 _MOST_DIGITS = 308
 # Ratio of the bytes of the Python objects in memory to the bytes of the text.
 _EXPANSION = 12

@@ -148,7 +148,7 @@ def is_model_file(path: str | os.PathLike[str]) -> bool:
 
 
 def _check_budget(path: Path, n_bytes: int, what: str) -> None:
-    """Raise if `n_bytes` for a model file exceed the byte budget; `what` begins the text about them."""
+    """Raise if `n_bytes` exceed the byte budget. In the message, `what` stands before this number of bytes."""
     if n_bytes > memory_budget():
         raise OverBudgetError(
             f"`{path}` cannot be read: {what} {size_text(n_bytes)}, over the budget of {size_text(memory_budget())}. "

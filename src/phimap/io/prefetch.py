@@ -58,7 +58,7 @@ def read_ahead(items: Iterable[Item], *, most_bytes: int | None = None) -> Itera
             wanted = _BATCHES if _BATCHES * _size(item) <= most_bytes else 1
             waiting.extend(run(next, source, _END) for _ in range(wanted - len(waiting)))
             yield item
-            # Otherwise the variable would keep the item in memory while the caller waits for the next item.
+            # Without this deletion, the item would stay in memory while the caller waits for the next item.
             del item
     finally:
         # The garbage collector may close this generator on the reading thread itself, and a thread cannot wait for

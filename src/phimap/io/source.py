@@ -33,7 +33,7 @@ class TableSource:
     channels: int | None = None
     bad_rows: BadRows = field(default_factory=BadRows)
     types: Mapping[str, str] = field(default_factory=dict)
-    #: Whether text in features that `types` calls numbers stays text, for an encoder that stores how it reads it.
+    #: Whether text in features that `types` calls numbers stays text. An encoder then parses it, and stores how.
     keeps_text: bool = False
     #: Whether the file is one of the parts of a table.
     is_part: bool = False

@@ -243,7 +243,7 @@ def _with_equal_columns(means: list[np.ndarray], count: int, n_features: int) ->
     """Mean over all subsets of q = ``len(means)`` columns.
 
     `means` holds the means over all subsets of 1, ..., q of the first `count` columns; the kernels of the other columns
-    are 1. How many of the `count` columns a random subset contains has a hypergeometric distribution.
+    are 1. The number of the `count` columns in a random subset has a hypergeometric distribution.
     """
     order = len(means)
     values = np.ones_like(means[0])

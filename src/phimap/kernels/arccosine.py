@@ -162,6 +162,8 @@ class ArcCosine(HomogeneousKernel):
               k_l(x, y) = \bigl(k_{l-1}(x, x)\, k_{l-1}(y, y)\bigr)^{n/2}
               \kappa_n\Bigl(k_{l-1}(x, y) / \sqrt{k_{l-1}(x, x)\, k_{l-1}(y, y)}\Bigr)
 
+    The functions kappa_n are `kappa0`, `kappa1` and `kappa2`.
+
     Parameters
     ----------
     order : {0, 1, 2}, default=1

@@ -1,7 +1,8 @@
 """Closed forms of duals ``E[sigma(<w, x>) sigma(<w, y>)]``, w standard Gaussian.
 
 Here sigma is an activation or the derivative of an activation. The functions of this module take the norms of x, the
-norms of y and the angles between x and y, as arrays that broadcast. A zero row has the angle pi/2 with every row.
+norms of y and the angles between x and y, as arrays that broadcast. In the formulas below, x and y are these norms. A
+zero row has the angle pi/2 with every row.
 """
 
 from __future__ import annotations

@@ -133,7 +133,8 @@ class Zonal(Kernel):
 def _rule(n_features: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights of the Gauss quadrature for the projections g of `phimap.kernels.zonal`; requires ``d >= 2``.
 
-    Uses the Golub-Welsch algorithm with the recurrence of the p_k. SciPy's rule overflows for a few hundred columns.
+    Uses the Golub-Welsch algorithm with the recurrence of the polynomials p_k in that module. SciPy's rule overflows
+    for a few hundred columns.
     """
     raising = [raising_coefficient(n_features, k) for k in range(_NODES - 1)]
     nodes = np.asarray(eigvalsh_tridiagonal(np.zeros(_NODES), np.array(raising)))

@@ -54,7 +54,7 @@ def covariance_pairs(
 def _sums(
     layer: WideLayer, left: list[np.ndarray], right: list[np.ndarray], filter_size: int, flat: bool
 ) -> np.ndarray:
-    """Sums (r,) of P_L over the pixel pairs of r image pairs.
+    """Sums (r,) of P_L (see `CNTK`) over the pixel pairs of r image pairs.
 
     `left` and `right` hold the images (r, c, h, w), the inverse standard deviations, and the arrays that
     ``layer.prepared`` returned. The shapes of all arrays except the images begin with (r, L, h, w).

@@ -165,7 +165,7 @@ def _orthant(h: np.ndarray, k: np.ndarray, angle: np.ndarray) -> np.ndarray:
 
 
 def _slope(h: np.ndarray, k: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """``(k - h cos(angle)) / (h sin(angle))``, without cancellation for angles near 0 or pi."""
+    """``(k - h cos(angle)) / (h sin(angle))`` for thresholds h and k, without cancellation at angles near 0 or pi."""
     sine = np.sin(angle)
     near = angle < 0.5 * np.pi
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

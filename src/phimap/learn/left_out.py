@@ -145,7 +145,7 @@ def left_out_rows(
 
 
 def _rows_at(rows: FeatureRows, chosen: np.ndarray) -> FeatureRows:
-    """Return some of the rows."""
+    """Return the rows at the indices `chosen`."""
     weights = None if rows.weights is None else rows.weights[chosen]
     return FeatureRows(rows.block.rows(chosen), rows.targets[chosen], weights)
 

@@ -14,7 +14,7 @@ class ValidatedPart:
     Attributes
     ----------
     keys : ndarray of shape (r,)
-        Keys of the validation rows, ascending. Model files without statistics hold no keys and errors.
+        Keys of the validation rows, ascending. Model files without statistics hold neither keys nor errors.
     errors : ndarray of shape (r, t)
         Errors at the validation rows, of a model that was fitted without these rows.
     """

@@ -247,7 +247,7 @@ def leverage_scores(
         As in `statistical_dimension`; the seed also draws sampled rows.
     method : {"exact", "path-following", "two-pass", "online"}, default="exact"
         All but ``"exact"`` estimate the scores from a weighted sample of r rows, without the matrix of all rows.
-        ``"path-following"`` draws the sample on a path of falling ridges, ``"two-pass"`` by scores from a first sample,
+        ``"path-following"`` draws samples at several falling ridges and uses the last, ``"two-pass"`` by scores from a first sample,
         and ``"online"`` in one pass over the rows in their order.
     oversampling : float, default=8.0
         Expected number of draws of a row of score 1, at least 1: r is about `oversampling` times the sum of all scores.
@@ -277,7 +277,7 @@ def leverage_scores(
     first sample of ``oversampling tr(K) / alpha`` rows, at most n.
 
     **Differs from the source.** The sources have ``n lambda`` in place of alpha. Two passes use the same unbiased
-    estimate as the others, where the source's lies below the score.
+    estimate as the others, where the estimate of the source lies below the score.
 
     References
     ----------

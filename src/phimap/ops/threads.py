@@ -132,7 +132,7 @@ def openmp_threads(n_threads: int) -> AbstractContextManager[Any]:
     """Limit OpenMP, which scikit-learn uses, to a number of threads for the duration of a `with` block.
 
     With more than one thread, GNU's OpenMP waits for ever in a forked process if the parent has used several threads.
-    scikit-learn must be imported before.
+    scikit-learn must be imported before the first call, because the OpenMP libraries are looked for only once.
     """
     return _openmp().limit(limits=n_threads)
 

@@ -113,7 +113,7 @@ class ROM(Projection):
             return HadamardRecord(input_scale(law), signs, fixed)
         plain = HadamardRecord(np.ones(d), signs, fixed)
         norms = _direction_norms(plain)
-        # A direction may have non-zero entries in the padding only; its other entries stay zero.
+        # If all non-zero entries of a direction are in the padding, its norm is 0, and it remains zero.
         scale = fixed * law.sample_radii(radius_rng, n_directions) / np.where(norms > 0, norms, 1.0)
         return HadamardRecord(input_scale(law), signs, scale)
 

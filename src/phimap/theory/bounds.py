@@ -57,7 +57,7 @@ class Bound:
         The formula that the source prints, if its proof gives a different formula.
     regularization : callable or None
         For bounds of a learner's risk, the lambda of the guarantee as a function of the same arguments.
-    Statement that holds with the required number of features, with probability 1 - delta unless it says otherwise.
+    exact_constants : bool
         Whether the constants are proven. If not, the source gives only an order, and unknown constants are set to 1.
     needs : tuple of str
         Arguments of `required_features` that must be given.

@@ -35,9 +35,9 @@ class Ternary(NamedTuple):
 
     Notes
     -----
-    With f the density and P the distribution of N(0, tau): ``d1 = height^2 (f(upper) + f(lower))^2``,
-    ``d2 = height^2 ((upper f(upper) + lower f(lower)) / tau)^2 / 4`` and ``d0 = height^2 (P+ + P- - (P+ - P-)^2) -
-    tau d1`` with ``P+ = P(t > upper)``, ``P- = P(t < lower)``.
+    The moments d0, d1 and d2 (see `GaussianMoments`) follow from the density f and the distribution P of N(0, tau):
+    ``d1 = height^2 (f(upper) + f(lower))^2``, ``d2 = height^2 ((upper f(upper) + lower f(lower)) / tau)^2 / 4`` and
+    ``d0 = height^2 (P+ + P- - (P+ - P-)^2) - tau d1`` with ``P+ = P(t > upper)``, ``P- = P(t < lower)``.
 
     **Differs from the source in** these formulas: Equations 10 and 27 and the ternary row of Table 1 of Ali, Liao,
     Couillet (2022) are wrong.

@@ -13,15 +13,16 @@ from scipy.special import gammaln
 
 from phimap.kernels import Additive, Gaussian, Kernel, Matern, StationaryKernel, StationaryProduct
 
-# Probability that a scale of a Matern kernel is below the smallest scale of the finite mixture, and bound on the
-# probability of a scale above the largest one. The smallest scale gets the first probability; the second is left out.
-# Both bound the error of the kernel, whose largest value is 1.
+# A Matern kernel is replaced by a mixture of finitely many scales. This is the probability of scales below the smallest
+# of them, and a bound on the probability of scales above the largest. The first probability is added to the weight of
+# the smallest scale, and larger scales are left out. As kernel values are at most 1, the error of the kernel is at most
+# the sum of both probabilities.
 _TAIL = 1e-11
 # Largest distance of the logarithms of two scales. The integrand is analytic in a strip of half-width pi / 2 about the
 # real line, so that the error of the trapezoidal rule is about exp(-pi^2 / step) = 1e-12.
 _STEP = 0.36
-# For large nu, log g is nearly normal with variance 1 / nu, and the error is about 2 exp(-2 pi^2 / (nu step^2)): below
-# 1e-12 for a step of 0.83 / sqrt(nu).
+# For large nu, log g (see `matern_mixture`) is nearly normal with variance 1 / nu, and the error is about
+# 2 exp(-2 pi^2 / (nu step^2)): below 1e-12 for a step of 0.83 / sqrt(nu).
 _DEVIATIONS = 0.83
 # Largest number of summands of a product. Matern kernels have 26 to 160 scales each, so most products of two exceed it.
 # Exact values would then take longer than accurate sampled values.
@@ -30,7 +31,9 @@ _MOST_SUMMANDS = 1000
 
 @dataclass(frozen=True)
 class Component:
-    """A summand of a kernel: a product over all columns, times means of products over all subsets of columns.
+    """A summand of a kernel: `weight` times a product over all columns, times means of products over subsets.
+
+    Each mean is taken over all subsets with the same number of columns.
 
     Attributes
     ----------

@@ -55,7 +55,7 @@ class PhaseForm(Form):
                 tile: slice, part: slice = part, table: HalfAngles = table, a: np.ndarray = a, g: np.ndarray = g
             ) -> None:
                 sums = phase_shapley(ops, self._half_angles(rows[tile], players, part), table, rule)
-                # The difference of two phases is 2 i sin(psi) times the phase of their mean.
+                # exp(i u) - exp(i v) is 2 i sin((u - v) / 2) times exp(i (u + v) / 2).
                 result[tile] += 2 * (contract(sums[0], g) - contract(sums[1], a))
 
             over_rows(explain, len(rows), n_jobs)
@@ -72,7 +72,7 @@ class PhaseForm(Form):
                 tile: slice, part: slice = part, table: HalfAngles = table, a: np.ndarray = a, g: np.ndarray = g
             ) -> None:
                 sums = phase_pairs(ops, self._half_angles(rows[tile], players, part), table, rule)
-                # The product of two such differences has the factor (2 i)^2 = -4.
+                # A pair of players gives a product of two differences of phases, which has the factor (2 i)^2 = -4.
                 result[tile] -= 4 * (contract(sums[0], a) + contract(sums[1], g))
 
             over_rows(explain, len(rows), n_jobs)

@@ -1,4 +1,4 @@
-"""Sums of products: of landmarks of product kernels, ``f(x) = sum_i b_i prod_j k_j(x_j, z_ij)``, and others."""
+"""Sums of products, such as ``f(x) = sum_i b_i prod_j k_j(x_j, z_ij)`` for landmarks z_i of a product kernel."""
 
 from __future__ import annotations
 

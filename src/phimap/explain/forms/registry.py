@@ -1,8 +1,7 @@
 """The exact forms of the parts of a fitted model.
 
-A model is a constant plus a sum of parts: a linear model on features, corrections, and trees. `split_fitted` lists the
-parts; a further one is one more summand in it. `PARTS` lists the maps that have exact forms; a further map is one more
-function in it.
+A model is a constant plus a sum of parts: a linear model on features, corrections, and trees. `split_fitted` adds up
+the parts. `PARTS` holds a function for each map that has exact forms.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def split_fitted(fitted: Fitted, n_jobs: int | None) -> Split:
 
 
 def scaled_forms(forms: tuple[Form, ...], scaling: Scaling) -> tuple[Form, ...]:
-    """Return forms of unscaled rows, given forms of scaled rows that the root of the metric has not multiplied."""
+    """Convert forms of rows that are scaled by column, but not multiplied by the root, to forms of unscaled rows."""
     by_column = replace(scaling, root=None)
     return tuple(ScaledForm(form, lambda rows: scaled(by_column, rows)) for form in forms)
 
@@ -114,7 +113,10 @@ def landmark_forms(
 
 
 def _of_corrections(corrections: Corrections, root: np.ndarray | None, n_jobs: int | None) -> Split:
-    """One region of corrections is a sum over landmarks. Several regions have no form: they depend on all columns."""
+    """Split corrections. With one region they are a sum over landmarks.
+
+    With several regions they have no form, because the region of a row depends on all columns.
+    """
     own, forms = corrections.root, None
     if root is None and corrections.partition.n_regions == 1 and (own is None or own.ndim == 1):
         scale = corrections.scale * (np.ones(corrections.rows.shape[1]) if own is None else own)
@@ -123,7 +125,10 @@ def _of_corrections(corrections: Corrections, root: np.ndarray | None, n_jobs: i
 
 
 def _of_trees(trees: BoostedTrees, exponent: int, n_jobs: int | None) -> Split:
-    """Leaves are products of intervals. Trees of labels have no form: probabilities are not sums of leaves."""
+    """Split trees. Their leaves are products of indicators of intervals.
+
+    Trees of labels have no form, because probabilities are not sums of leaves.
+    """
     if trees.has_labels:
         return Split(rest=(lambda rows: trees.share * trees.outputs(rows, n_jobs),))
     return Split((LeafForm(trees, float(np.ldexp(trees.share, exponent))),))

@@ -76,7 +76,10 @@ class WindowRecord(Record):
     def draw(
         cls, filter_size: int, exact: int, n_features: int, widest: int, folded: int, rng: np.random.Generator
     ) -> WindowRecord:
-        """Draw a window that keeps `exact` features if it is then at most `widest`, or else rotates and folds all."""
+        """Draw a window that keeps `exact` features of each pixel.
+
+        If these would take more than `widest` features, all features are rotated and folded instead.
+        """
         sign_rng, rotation_rng = rng.spawn(2)
         rotation = None
         if exact * filter_size**2 > widest:

@@ -33,6 +33,6 @@ def aligned_weights(energies: np.ndarray, radius: float) -> np.ndarray:
 
 
 def _spread(energies: np.ndarray, tau: float) -> float:
-    """``l |q|^2 - 1`` for q = ``(energies - tau)_+`` divided by its sum; increases with tau."""
+    """Return ``l |q|^2 - 1``, where q is ``max(energies - tau, 0)`` (l,) divided by its sum; increases with tau."""
     weights = np.maximum(energies - tau, 0.0)
     return float(energies.size * np.square(weights).sum() / weights.sum() ** 2) - 1.0

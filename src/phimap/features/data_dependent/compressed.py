@@ -238,7 +238,7 @@ class CompressedFeatures(FeatureMap):
 def _products(record: MapRecord, rows: np.ndarray, n_jobs: int | None) -> np.ndarray:
     """Inner products (l, l) of the matrices ``s_j z_j z_j^T`` on the rows.
 
-    Z_j is a feature column, and s_j its sign.
+    Here z_j (n,) is the column of feature j, and s_j is its sign.
     """
     ops = host(np.float64)
     Z = ops.empty((len(rows), record.n_components))

@@ -22,7 +22,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 # Number of items whose inner products with the dictionary are in memory at a time.
 _BLOCK = 2048
-# Factor from one ridge of the path to the next.
+# Ratio of a ridge in `path_following` to the next ridge.
 _STEP = 2.0
 # Jitter of Gram matrices, in units of (machine epsilon) x (order) x (largest diagonal entry).
 _JITTER = 4
@@ -82,7 +82,10 @@ class Dictionary:
 
 
 def _drawn(scores: np.ndarray, candidates: np.ndarray, share: float, size: int, rng: np.random.Generator) -> Dictionary:
-    """`size` draws with replacement from candidates in proportion to scores; an item is a candidate `share` times."""
+    """Draw `size` items with replacement from the candidates, in proportion to their scores.
+
+    An item is a candidate with the probability `share`.
+    """
     total = scores.sum()
     chances = scores / total if total > 0 else np.full(len(scores), 1.0 / len(scores))
     chosen, copies = np.unique(rng.choice(len(candidates), size, p=chances), return_counts=True)
@@ -92,12 +95,13 @@ def _drawn(scores: np.ndarray, candidates: np.ndarray, share: float, size: int, 
 def path_following(
     items: Items, ridge: float, oversampling: float, rng: np.random.Generator, dimension: float = np.inf
 ) -> Dictionary:
-    """Dictionary by a path of falling ridges (Rudi, Calandriello, Carratino, Rosasco 2018, Algorithm 1).
+    """Draw a dictionary at each of several falling ridges, and return the last one.
 
-    At the ridge ``n max |v|^2``, scores are at most 1 / n and nearly equal, so uniform draws suffice. At each ridge,
-    the dictionary of the previous ridge, which is twice as large, estimates the scores of the candidates. There are
-    only as many random candidates as the largest possible score, ``|v|^2 / ridge``, requires. The path ends at `ridge`,
-    or where the sum of all scores reaches `dimension`.
+    The method is Algorithm 1 of Rudi, Calandriello, Carratino, Rosasco (2018). The first ridge is ``n max |v|^2`` over
+    the n items v. There all scores are at most 1 / n, so uniform draws suffice. Each further ridge is half of the
+    ridge before it. At each ridge, scores are estimated for some random items, the candidates, with the dictionary of
+    the ridge before it. The number of candidates is proportional to the largest possible score, ``max |v|^2 / ridge``.
+    The last ridge is `ridge`, or the first at which the sum of all scores reaches `dimension`.
     """
     n, largest = len(items), float(items.squares.sum(axis=1).max(initial=0.0))
     current = max(n * largest, ridge)
@@ -114,7 +118,9 @@ def path_following(
 
 
 def two_pass(items: Items, ridge: float, oversampling: float, rng: np.random.Generator) -> Dictionary:
-    """Dictionary drawn by the scores of a first, which is drawn by squared norms (Alaoui, Mahoney 2015, Section 3.2).
+    """Draw a dictionary by squared norms, then a second by the scores that the first gives; return the second.
+
+    The method is described in Section 3.2 of Alaoui, Mahoney (2015).
 
     The number of draws of the first dictionary is an upper bound of the sum of all scores: ``sum |v|^2 / ridge``, at
     most the number of items.

@@ -42,8 +42,9 @@ def shrunk_weights(kernel: Kernel, rows: np.ndarray, frequencies: np.ndarray, rn
 def _normal_equations(kernel: Kernel, rows: np.ndarray, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Inner products (l, l) of the C_j with each other and (l,) with K, as means over all pairs of rows.
 
-    C_j equals ``c_j c_j^T + s_j s_j^T``. So the inner products of the C_j are sums of squared inner products of the
-    columns c_j and s_j, and the C_j are never formed.
+    C_j equals ``c_j c_j^T + s_j s_j^T``, where c_j and s_j are the cosines and sines of frequency w_j at the rows. So
+    the inner products of the C_j are sums of squared inner products of the columns c_j and s_j, and the C_j are never
+    formed.
     """
     projected = rows @ frequencies.T
     cosines, sines = np.cos(projected), np.sin(projected)

@@ -46,10 +46,10 @@ class LeverageFeatures(TargetedFeatures):
         rows. With a smaller alpha, high frequencies have larger scores. With ``"auto"`` the statistical dimension of
         the kernel matrix is an eighth of m, or of the number of rows in the subset if that is less than m.
     scores : {"exact", "path-following", "pool", "surrogate"}, default="exact"
-        ``"path-following"`` replaces K by its Nystroem approximation with landmarks of a path of falling ridges, and
-        ``"pool"`` by the estimate of the pool itself. ``"surrogate"`` uses ``z^T (Y Y^T / n + I) z``, which needs
-        targets in `fit` but not the kernel matrix or alpha. The surrogate scores of two frequencies differ by at most a
-        factor of two.
+        ``"path-following"`` replaces K by its Nystroem approximation, with landmarks that are drawn at several
+        falling ridges. ``"pool"`` replaces K by the estimate of the pool itself. ``"surrogate"`` uses
+        ``z^T (Y Y^T / n + I) z``, which needs targets in `fit` but not the kernel matrix or alpha. The surrogate scores
+        of two frequencies differ by at most a factor of two.
     replace : bool, default=False
         Whether kept frequencies are independent draws from the pool, so that a frequency may occur several times.
     n_subset : int, default=1500
@@ -78,8 +78,8 @@ class LeverageFeatures(TargetedFeatures):
     the statistical dimension. With draws from p, the largest score replaces d. If alpha is so large that all scores are
     nearly equal, the error equals the error of draws from p. The diagonal of the estimate is 1 only on average.
 
-    Scores from a path of ridges are not below the exact ones. At equal alpha their maps have equal errors: the spectral
-    error on 20,000 rows of two clusters of unequal width was 0.54 for both at m = 2,048.
+    At equal alpha, ``"path-following"`` scores are not below the exact scores, and both maps have equal errors: the
+    spectral error on 20,000 rows of two clusters of unequal width was 0.54 for both at m = 2,048.
 
     **Cost.** ``fit``: eigenvalues of a kernel matrix of order n, O(n^3), and ``4 n^2`` flops for each frequency of the
     pool. With ``"path-following"`` r landmarks, about four times the statistical dimension, replace n: O(n r^2), and
@@ -89,8 +89,8 @@ class LeverageFeatures(TargetedFeatures):
 
     **Differs from the source in** the draws, which are without replacement and stratified by score, so that frequencies
     are distinct and their weights sum to nearly 1; in the exact kernel matrix on the subset; the source uses the pool's
-    estimate. Algorithm 1 of Li et al. is ``scores="pool", replace=True``; on the clusters above it erred 0.70. Its l x
-    l matrix of the pool has the same scores as the n x n matrix here. Targets for surrogate scores are centred and
+    estimate. Algorithm 1 of Li et al. is ``scores="pool", replace=True``; on the clusters above its error was 0.70. Its
+    l x l matrix of the pool has the same scores as the n x n matrix here. Targets for surrogate scores are centred and
     scaled to mean square 1.
 
     References

@@ -12,7 +12,7 @@ from phimap.features.data_dependent.pool import for_blocks
 from phimap.features.nystroem.landmarks import nystroem_factor
 from phimap.kernels import Kernel
 
-# Expected number of draws of an item of score 1 in a path of dictionaries.
+# Oversampling of `path_following`: the expected number of draws of an item of score 1.
 _OVERSAMPLING = 4.0
 # The automatic alpha makes the statistical dimension this share of min(width, number of rows).
 _DIMENSION_SHARE = 1 / 8
@@ -42,10 +42,12 @@ def nystroem_leverage_scores(
     n_components: int,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, float]:
-    """The scores of `leverage_scores` for a Nystroem approximation of K, whose landmarks follow a path of ridges.
+    """The scores (l,) of `leverage_scores` with a Nystroem approximation in place of K, and alpha.
 
-    With ``B B^T`` the approximation, B (n, r), the score is ``(|z|^2 - |L^{-1} B^T z|^2) / (n alpha)`` for
-    ``L L^T = B^T B + n alpha I``. As ``B B^T <= K``, scores are not underestimated.
+    The landmarks are the rows that `path_following` draws. Let ``B B^T`` be the approximation, with B (n, r), and
+    ``L L^T = B^T B + n alpha I``. A score is ``(|z|^2 - |L^{-1} B^T z|^2) / (n alpha)``, summed over two vectors z
+    (n,): the cosines and the sines of a frequency. As ``B B^T <= K``, no score is below the score of K at the same
+    alpha. If alpha is None, `dimension_alpha` chooses it from the eigenvalues of the approximation.
     """
     n = len(rows)
     items = Items(kernel.diag(rows)[:, None], lambda a, b: kernel(rows[a], rows[b]))

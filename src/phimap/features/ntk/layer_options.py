@@ -120,7 +120,7 @@ class LayerOptions:
 
 
 def tensor_width(n_features: int, relu_widths: list[int], step_widths: list[int]) -> int:
-    """Width of psi_L without sketches, for the widths m1 and m0 of each layer."""
+    """Width of the tangent features of the last layer without sketches, for the widths m1 and m0 of each layer."""
     width = n_features
     for relu, step in zip(relu_widths, step_widths, strict=True):
         width = relu + step * width

@@ -125,16 +125,15 @@ class NTKFeatures(FeatureMap):
 
     **Error of the layers.** The relative error falls like ``1 / sqrt(m)``. Depth 1 is unbiased; deeper maps have a
     bias of order ``1 / m1``, since the cosines of a layer are themselves estimated. The derivative of a callable is a
-    central difference. [Z21] Theorem 2: relative error
-    eps with
+    central difference. By Theorem 2 of [Z21] the relative error is eps with probability 1 - delta, if
     ``m0 = O(L^2 / eps^2 log(L / delta))``, ``m1 = O(L^6 / eps^4 log(L / delta))``,
     ``ms = O(L^2 / eps^2 log^3(L / (eps delta)))``.
 
-    **Cost.** With sketches as for `DotProductFeatures`, at any depth; with the activation as for `ActivationFeatures`,
-    with a table lookup as the function. For ``remainder="auto"`` `fit` draws both. For the layers, per row and layer:
-    two projections of vectors of length m1, onto m0 and m1 directions, and O((m0 + m) log m) for the sketch. By default
-    directions are dense for inputs up to width 48 and structured for wider ones; with structured directions the layers
-    take O(L m log m) per row.
+    **Cost.** With sketches, the cost is as for `DotProductFeatures`, at any depth. With the activation, it is as for
+    `ActivationFeatures`; the function is a table lookup. For ``remainder="auto"`` `fit` draws both. For the layers, per
+    row and layer: two projections of vectors of length m1, onto m0 and m1 directions, and O((m0 + m) log m) for the
+    sketch. By default directions are dense for inputs up to width 48 and structured for wider ones; with structured
+    directions the layers take O(L m log m) per row.
 
     **Differs from the source in** the exact degrees and the estimate of the remainder. For ``exact_degrees=()``: in the
     other activations, for which the source has the kernel (Equations 18 to 20) and no layers; in the

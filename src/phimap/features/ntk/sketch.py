@@ -93,7 +93,7 @@ class NTKSketch(FeatureMap):
 
     **Differs from the source in** the following. The direct form fits the data's cosines, has exact terms and the
     split, and gives each power its own output width instead of a final projection. The layered form differs in the
-    norms, see `normalize`; in the differences of `PolySketch`; in SRHT without replacement, which also replaces of
+    norms, see `normalize`; in the differences of `PolySketch`; in SRHT without replacement, which also replaces
     OSNAP for rows of up to 8 r features; and in omitting powers with coefficient zero.
 
     References

@@ -181,8 +181,9 @@ class NTKSketchRecord(MapRecord):
         entrance_rng, tangent_rng, layers_rng, projection_rng = rng.spawn(4)
         entrance = (OSNAP if n_features > _WIDE * sizes.phi else SRHT)(sizes.phi).sample(n_features, entrance_rng)
         tangent = SRHT(sizes.psi).sample(sizes.phi, tangent_rng)
-        # The activation is a combination of a ReLU and a linear unit. Both duals are sums of a multiple of the ReLU's
-        # series and a linear (or constant) term, with nonnegative coefficients.
+        # The activation is a combination of a ReLU and a linear unit. Its dual is a multiple of the ReLU's series plus
+        # a linear term. The dual of its derivative is a multiple of the step's series plus a constant. All coefficients
+        # are nonnegative.
         relu_coefficients = 2.0 * units.fold * relu_series(sizes.relu_degree)
         step_coefficients = 2.0 * units.fold * step_series(sizes.step_degree)
         relu_coefficients[1] += 1.0 - 2.0 * units.fold

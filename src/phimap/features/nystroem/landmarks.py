@@ -17,9 +17,9 @@ _MOST_ROWS = 20_000
 
 
 def most_candidates(n_landmarks: int) -> int:
-    """Number of candidate rows: at most 20,000 and a number that the budget allows, but at least `n_landmarks`.
+    """Number of candidate rows: 20,000, or fewer for a small byte budget, but at least `n_landmarks`.
 
-    The quarter of the budget is for the kernel values of all candidates with all landmarks.
+    The kernel values of all candidates with all landmarks take at most a quarter of the budget.
     """
     return max(n_landmarks, min(_MOST_ROWS, stated_budget() // (4 * 8 * n_landmarks)))
 
@@ -27,9 +27,10 @@ def most_candidates(n_landmarks: int) -> int:
 def leverage(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:
     """Indices of distinct rows, drawn in proportion to ridge leverage scores estimated with uniform pilot landmarks.
 
-    Let Z be the Nystroem features of the pilot landmarks. The score of a row is ``z^T (Z^T Z + lam I)^{-1} z + (k(x, x)
-    - |z|^2) / lam``, an upper bound of the exact score (Musco and Musco 2017, Lemma 4). The ridge lam is the trace
-    minus the m / 2 largest eigenvalues, divided by m / 2.
+    Let Z be the Nystroem features of all rows with m pilot landmarks, and z the features of a row x. The score of x is
+    ``z^T (Z^T Z + lam I)^{-1} z + (k(x, x) - |z|^2) / lam``, an upper bound of the exact score (Musco and Musco 2017,
+    Lemma 4). The ridge lam is the trace of the kernel matrix minus the m / 2 largest eigenvalues of ``Z^T Z``, divided
+    by m / 2.
     """
     n = rows.shape[0]
     if n <= n_landmarks:

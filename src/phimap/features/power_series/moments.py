@@ -88,7 +88,7 @@ class RowMoments:
     def standard_deviation(self, *factors: np.ndarray) -> float:
         """Root of the mean of a variance over pairs of distinct rows.
 
-        The variance is given as factors that broadcast to (r, r).
+        The variance is the product of `factors`, which broadcast to (r, r).
         """
         values = np.broadcast_to(prod_of(factors), self.products.shape)
         return float(np.sqrt(max(values[self._pairs].mean(), 0.0)))

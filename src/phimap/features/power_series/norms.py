@@ -230,15 +230,19 @@ class NormFit:
     def _metric(self, lagrange: np.ndarray) -> np.ndarray:
         """Matrix R (Q, Q) such that ``|R E R^T|`` is the size of an error E (Q, Q) given at the nodes.
 
-        Most of the weight is on errors at the norms of the sample. `lagrange` (r, Q) interpolates from
-        the nodes to the test norms.
+        `lagrange` (r, Q) interpolates from the nodes to r test norms, which are norms of the sample. The size mostly
+        measures the interpolated error at the test norms, and to a small part the error at the nodes.
         """
         at_test_norms = lagrange * self._sizes(self._test_norms)[:, None] / len(lagrange) ** 0.5
         at_nodes = _ELSEWHERE * np.diag(self._sizes(self.functions.nodes())) / lagrange.shape[1] ** 0.5
         return np.linalg.qr(np.concatenate([at_test_norms, at_nodes]))[1]
 
     def _sizes(self, norms: np.ndarray) -> np.ndarray:
-        """Return the weights (n,) in errors of rows with these norms."""
+        """Return the factors (n,) that weight errors at rows with these norms (n,).
+
+        An error at a pair of rows is multiplied by the factors of both rows. They are ``(norm / centre)^p`` with the
+        kernel's power p of the norms, or 1 if the norms of the data are unknown.
+        """
         return (norms / self.functions.centre) ** self._weight
 
     def _at_pairs(self, norms: np.ndarray, cosines: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ _MOST_DEGREE = 1024
 
 @dataclass(frozen=True)
 class MonomialsRecord(MapRecord):
-    """Exact features of ``<P u, P v>^j``; P projects onto the span of a basis, or is the identity.
+    """Exact features of ``<P u, P v>^j`` for rows u and v; P projects onto the span of a basis, or is the identity.
 
     Attributes
     ----------
@@ -103,8 +103,9 @@ def _raise(ops: Ops, coordinates: Array, lower: Array, degree: int, out: Array, 
 class RemainderRecord(MapRecord):
     """Sketch of the remainder of the first or second power, outside the leading principal directions.
 
-    Let P be the projection onto the span of the basis, ``r = u - P u`` and ``s = v - P v``. The remainders are
-    ``<u, v> - <P u, P v> = <r, s>`` and ``<u, v>^2 - <P u, P v>^2 = <r, s> <u', v'>`` with ``u' = r + sqrt(2) P u``.
+    For rows u and v, let P be the projection onto the span of the basis, ``r = u - P u`` and ``s = v - P v``. The
+    remainders are ``<u, v> - <P u, P v> = <r, s>`` and ``<u, v>^2 - <P u, P v>^2 = <r, s> <u', v'>`` with
+    ``u' = r + sqrt(2) P u``.
 
     Attributes
     ----------
@@ -180,7 +181,7 @@ class SeriesTerm(Record):
 
 @dataclass(frozen=True)
 class SeriesRecord(MapRecord):
-    """A sum of terms ``g_j(a b) <u, v>^j`` for rows ``x = a e + u``, multiplied by a weight of each row.
+    """A sum of terms ``g_j(a b) <u, v>^j`` for rows ``x = a e + u`` and ``y = b e + v``, times a weight of each row.
 
     Attributes
     ----------

@@ -1,4 +1,8 @@
-"""Layers of rectified units, and closed forms of the random features that estimate a remainder after exact degrees."""
+"""Layers of rectified units, and random features for a part of the kernel of one layer.
+
+Some powers of the cosine in this kernel may get exact features. The remainder is the kernel minus these powers. Its
+random features apply an activation that has a closed form, so no table is needed.
+"""
 
 from __future__ import annotations
 

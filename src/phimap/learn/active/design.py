@@ -50,8 +50,8 @@ class PosteriorKernel:
             self._gram.add_products(self._Z[tile].astype(np.float64, copy=False), 1, n_jobs)
         self._factors = np.empty((n_picks, m))
         self._n_factors = 0
-        # Largest relative error of the squared norm of a selected row: half of the digits. Above it, all norms are
-        # computed again.
+        # The squared norm of the selected column of R is also computed directly. If the updated value differs from it
+        # by more than this fraction, which is half of the digits, all norms are computed again.
         self._tolerance = float(np.sqrt(np.finfo(self._Z.dtype).eps))
         # Two gains whose relative difference is at most this count as equal.
         self._rounding = float(m * np.finfo(self._Z.dtype).eps)

@@ -39,7 +39,7 @@ class Corrections(ValidatedPart, Record):
     ends : ndarray of int, shape (n_regions,)
         End of each region in `rows`.
     keys : ndarray of shape (r,)
-        Keys of the validation rows, ascending. Model files without statistics hold no keys and errors.
+        Keys of the validation rows, ascending. Model files without statistics hold neither keys nor errors.
     errors : ndarray of shape (r, t)
         Errors at the validation rows, of a model and corrections that were fitted without these rows.
     reach : float

@@ -50,7 +50,7 @@ def learn_corrections(
     roots: Sequence[np.ndarray | None] = (None,),
     n_jobs: int | None = None,
 ) -> Corrections | None:
-    """Learn corrections in regions, if they lower the validation error.
+    """Learn corrections of a model from its residuals, region by region, if they lower the validation error.
 
     Parameters
     ----------
@@ -58,7 +58,8 @@ def learn_corrections(
         The kernel of the model. Its width is chosen anew.
     residuals : Residuals
     roots : sequence of ndarray of shape (d,) or (d, d), or None
-        Matrices by which the rows may be multiplied; the matrix with the least error is chosen.
+        Factors or matrices by which the rows may be multiplied; None is the identity. The one with the least
+        validation error is chosen.
     n_jobs : int or None
         Threads; the result does not depend on them.
 
@@ -69,17 +70,19 @@ def learn_corrections(
 
     Notes
     -----
-    In each region ``A = (K + alpha I)^{-1} E``, with E the residuals of its rows and K their kernel matrix. There are
-    no features and no intercept, so a correction vanishes far from the rows. Rows of weight w enter as ``S K S`` and
-    ``S E`` with ``S = w^{1/2}``.
+    The correction of a row x is ``k(x, X) A`` with ``A = (K + alpha I)^{-1} E``, where X are the training rows in the
+    region of x, K is their kernel matrix and E are their residuals. There are no features and no intercept, so a
+    correction vanishes far from the rows. With row weights w and ``S = diag(w^{1/2})``, the coefficients are
+    ``A = S (S K S + alpha I)^{-1} S E``.
 
-    Width and alpha are the same for all regions, and are chosen in some regions. In these regions the corrections are
+    Width and alpha are the same for all regions. They are chosen on a subset of the regions: there, corrections are
     learned from the residuals of the training fit at the training rows, and their error is measured at the validation
-    rows. Residuals of the fit to all rows would be misleading: near a validation row they contain the row's own error
-    with the opposite sign.
+    rows. Residuals of the fit to all rows would be misleading, because that fit has seen the targets of the validation
+    rows. If such a target has a positive error, it has raised the fit around its row, and so has lowered the residuals
+    of nearby training rows. Corrections learned from these residuals would be too low at the validation row.
 
     **Cost.** ``n_r^3 / 3`` multiply-adds for each region of n_r rows. The choice of width and alpha takes three to
-    twelve factorisations for each root in each of these regions, in float32 for float32 rows.
+    twelve factorisations for each root in each region of the subset, in float32 for float32 rows.
     """
     choices = []
     for root in roots:
@@ -235,7 +238,7 @@ class _Probe:
         return float(self._counted @ np.square(errors).sum(axis=1)), slope
 
     def _solve(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-        """``S (S K S + alpha I)^{-1} S E`` (n, t), and its derivative with respect to log alpha."""
+        """The coefficients A (n, t) of `learn_corrections`, and their derivative with respect to log alpha."""
         if not self._weights.size:
             return self._targets, self._targets
         roots = np.sqrt(self._weights)[:, None].astype(self._matrix.dtype)

@@ -110,7 +110,7 @@ def _influence(
     leverages: Leverages,
     outputs: Outputs,
 ) -> np.ndarray:
-    """Return the functions h (n, r) of `some` left-out rows at scaled rows `X` (n, d), or h e for `errors` e."""
+    """Return h (n, r) of `corrected_errors` for `some` left-out rows and scaled rows `X` (n, d), or h e for `errors` e."""
     weights = left_out.rows.weights_or_ones[some]
     centred = np.asarray(left_out.rows.block.rows(some).to_host(), dtype=np.float64) - leverages.mean
     if errors is None:

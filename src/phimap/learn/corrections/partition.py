@@ -39,7 +39,7 @@ class Partition(Record):
     def of_rows(cls, X: np.ndarray, n_regions: int) -> Self:
         """Divide the rows of `X` (n, d) at the median of their first principal component.
 
-        Divide each part in the same way.
+        Each part is divided in the same way, until there are `n_regions` parts.
 
         Parameters
         ----------

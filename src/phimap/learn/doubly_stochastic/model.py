@@ -73,11 +73,11 @@ class BlockedMap(Record):
 
     @property
     def columns(self) -> list[slice]:
-        """The columns of each block."""
+        """The columns of the features of each block, among all features."""
         return [self._columns(number) for number in range(-(-self.n_components // (self.width or WIDTH)))]
 
     def _columns(self, number: int) -> slice:
-        """The columns of one block."""
+        """The columns of the features of one block, among all features."""
         width = self.width or WIDTH
         return slice(number * width, min((number + 1) * width, self.n_components))
 

@@ -104,7 +104,8 @@ CORNER = 0.5
 class Hinge(Loss):
     """The hinge loss with a quadratic corner, summed over scores: each class against the rest.
 
-    With q = max(1 - margin, 0) the loss is ``q^2 / (2 CORNER)`` up to q = CORNER, and ``q - CORNER / 2`` beyond.
+    The margin is ``target * score``, with target -1 or 1. With q = max(1 - margin, 0) the loss is
+    ``q^2 / (2 CORNER)`` up to q = CORNER, and ``q - CORNER / 2`` beyond.
     """
 
     def values(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -121,7 +122,7 @@ class Hinge(Loss):
 
 
 class SquaredHinge(Loss):
-    """``max(1 - margin, 0)^2``, summed over scores: each class against the rest."""
+    """``max(1 - target * score, 0)^2`` with target -1 or 1, summed over scores: each class against the rest."""
 
     def values(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return np.square(np.maximum(1.0 - targets * scores, 0.0)).sum(axis=1)
@@ -191,7 +192,7 @@ def _values(errors: np.ndarray) -> np.ndarray:
 
 
 def scale_step(errors: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Sums (3, t) for `scale_ratio`: squares of small errors (r, t), the number of large errors, and of rows."""
+    """Sums (3, t) for `scale_ratio`: squares of small errors, the number of large errors, and the number of rows."""
     large = np.abs(errors) >= EPSILON
     return np.stack(
         [weights @ np.where(large, 0.0, np.square(errors)), weights @ large, np.full(large.shape[1], weights.sum())]

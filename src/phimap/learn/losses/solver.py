@@ -30,7 +30,7 @@ _RISE = 0.02
 def alphas_from(scale: float, least: float = 0.0) -> np.ndarray:
     """The alphas to try, descending.
 
-    If `least` is given, the alphas more than half a decade above it, then `least` itself.
+    If `least` is given, they are the alphas more than half a decade above it, then `least` itself.
 
     `scale` is the mean square of a centred row. A set of similar rows gives the Gram matrix an eigenvalue of about
     `scale` times the number of these rows.

@@ -61,7 +61,7 @@ def choose_alpha(
 ) -> tuple[ChosenAlpha, BlockedCholesky | None]:
     """The alpha of least score, and a factor of ``A + lam I`` with lam near this alpha.
 
-    None if nothing was factorised.
+    The factor is None if nothing was factorised.
     """
     largest = _largest_eigenvalue(objective.matrix, n_jobs)
     if not largest > objective.noise:
@@ -190,7 +190,7 @@ def _until_settled(objective: AlphaObjective, grid: np.ndarray) -> Callable[[Shi
 def _refined(objective: AlphaObjective, inverse: ShiftedInverse, grid: np.ndarray, scores: np.ndarray) -> float:
     """The alpha of least score near the best grid point.
 
-    The grid point itself if one of its neighbours has no score.
+    It is the grid point itself if one of its neighbours has no score.
     """
     best = int(np.argmin(scores))
     if best in (0, grid.size - 1) or not np.isfinite(scores[best - 1 : best + 2]).all():

@@ -115,11 +115,11 @@ def weight_shares(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
     return (np.ones(n_rows) if weights is None else weights) / total_weight(weights, n_rows)
 
 
-# Generalised cross-validation is trusted if the residual degrees of freedom exceed the standard deviation of their
-# estimate by this factor. The score divides by the square of these degrees of freedom, whose relative error is then at
-# most a fifth.
+# Generalised cross-validation is trusted if the residual degrees of freedom are more than this factor times the
+# standard deviation of their estimate. The estimate then has a relative error of at most a tenth. The score divides by
+# the square of the estimate, so the relative error of the score is at most a fifth.
 _TRUSTED = 10.0
-# Accuracy of leverages that a few Lanczos steps give.
+# Least value of 1 minus a leverage that a few Lanczos steps estimate. It is the accuracy of such an estimate.
 _LEAST_ESTIMATED = 1e-6
 
 

@@ -194,7 +194,11 @@ class BlockedCholesky:
 def factor_with_retries(
     matrix: BlockTriangle, shift: float, n_jobs: int | None, *, most_retries: float = math.inf, out: np.ndarray | None
 ) -> BlockedCholesky:
-    """Return a factor, with ten times the shift after each of at most `most_retries` failures."""
+    """Return the Cholesky factor of ``matrix + shift I``; retry with ten times the shift if a pivot is not positive.
+
+    The error is raised after `most_retries` retries. The result has the last shift as attribute `shift`. `out` is a
+    buffer for the factor, see `BlockedCholesky`.
+    """
     while True:
         try:
             return BlockedCholesky(matrix, shift, n_jobs, out=out)

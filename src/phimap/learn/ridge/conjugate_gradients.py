@@ -230,7 +230,7 @@ class ConjugateGradientRidge(PassesSolver):
     def solve(self, problem: Problem) -> LinearSolution:
         """Solve a problem."""
         spare = problem.memory - self.memory(problem.n, problem.m, problem.t)
-        # The features of held-out rows are used twice in every pass.
+        # Every pass uses the features of held-out rows twice. They are stored if they fit half of the spare memory.
         held_out = n_held_out(problem.n) * problem.m * (4 if problem.eps > 1e-10 else 8)
         lazy = held_out > spare // 2
         spare -= 0 if lazy else held_out

@@ -48,6 +48,9 @@ class SketchRows:
 
     .. math:: \sum_i w_i z_i z_i^T \approx c \sum_{i \in S} w_i z_i z_i^T + \sum_{i \in F} w_i z_i z_i^T
 
+    Here w_i are the weights of the rows and z_i their features. The factor c gives the random rows S the weight of all
+    rows that are not extreme.
+
     Parameters
     ----------
     sample : FeatureRows
@@ -206,7 +209,7 @@ class WoodburyPreconditioner:
     ----------
     preconditioner : NystroemPreconditioner
     rows : ndarray of shape (m, k)
-        F, one row of features per column.
+        F; each column holds the features of one row.
 
     Notes
     -----

@@ -229,7 +229,7 @@ class RidgeSolver(Record):
 
 
 def _sums_of(rows: FeatureRows, n_jobs: int | None) -> RidgeStatistics:
-    """Sums over rows."""
+    """Return the sums of ridge regression over `rows`."""
     sums = RidgeStatistics.empty(rows.block.shape[1], rows.targets.shape[1])
     sums.update(rows.block, rows.targets, n_jobs, weights=rows.weights)
     return sums

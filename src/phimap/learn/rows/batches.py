@@ -12,9 +12,8 @@ from scipy import sparse
 from phimap.config import fits_budget, memory_budget, size_text
 from phimap.ops import Array
 
-# Usual and least number of rows of a batch. The features of a batch are formed and added to the Gram matrix at a time.
-# With this many rows, starting tasks and adding a block to the sum in float64 cost little compared with the matrix
-# product.
+# Usual and least number of rows of a batch, whose features are formed together and added to the Gram matrix. With the
+# usual number, starting tasks and adding a block to the sum in float64 cost little compared with the matrix product.
 _ROWS, _LEAST_ROWS = 4096, 256
 # Largest number of rows of a batch. A batch has more than 4,096 rows only while its features take fewer than these
 # bytes. With few features, the matrix product of 4,096 rows takes so little time that starting tasks and adding blocks
@@ -32,8 +31,7 @@ _INPUTS, _TARGETS = 3, 7
 # others, at which a fit with too small an alpha fails.
 CAPACITY = 4096
 # Largest number of bytes of the sample's dense rows; rows that exceed it are usually images. The sample takes at most
-# the byte budget divided by `_SHARE`, but has at least the last number of rows: a thousand rows suffice for a length
-# scale.
+# the byte budget divided by `_SAMPLE_SHARE`, but has at least `_LEAST_SAMPLE` rows, which suffice for a length scale.
 _SAMPLE_BYTES, _SAMPLE_SHARE, _LEAST_SAMPLE = 2**28, 8, 1000
 # Number of samples kept: the sample, and for some maps a wider sample that contains it.
 _SAMPLES = 2
@@ -196,7 +194,7 @@ def rows_within(rows: int, row_bytes: int, budget: int) -> int:
 
 
 def smallest_batch(n_components: int, itemsize: int, shape: RowShape = RowShape()) -> int:
-    """Return the bytes of the smallest batch: its features and the other arrays of its rows."""
+    """Return the number of bytes of the smallest batch, for its features and the other arrays of its rows."""
     return _least_rows(n_components, itemsize, shape) * (n_components * itemsize + shape.in_batch)
 
 

@@ -48,7 +48,7 @@ class DataFingerprint:
         return cls(state[0].tolist(), state[1].tolist(), state[2])
 
     def check(self, index: int, batch: Batch) -> None:
-        """Raise unless a batch is the same as in earlier passes; add the hash of a batch that is new."""
+        """Raise unless a batch is the same as in earlier passes; during the first pass, store its hash."""
         found = _digest(*batch)
         if index == len(self.digests) and not self.complete:
             self.digests.append(found)

@@ -187,9 +187,8 @@ class Reservoir(KeptRows):
     def order(self, *, by_class: bool = False) -> np.ndarray:
         """Return indices of the rows in the order of ranks.
 
-        With `by_class`, the first k rows contain the classes in proportion, for any k.
-
-        With `by_class`, the targets are labels. Units are not divided, so `by_class` has no effect on them.
+        With `by_class`, the targets are labels, and the first k rows contain the classes in proportion, for any k.
+        `by_class` has no effect if rows have units, because units are not divided.
         """
         order = np.argsort(self.ranks, kind="stable")
         divides = by_class and self.units is None and order.size

@@ -177,13 +177,22 @@ class ColumnMoments(Record):
         return np.where(varies & ~resolved, (high / 2 - low / 2) / (_DEVIATIONS / 2), deviations)
 
     def scaling(self, kind: str | bool, *, complete: bool = False, columns: ColumnRange | None = None) -> Scaling:
-        """Return the standardisation of this kind.
+        """Return the standardisation of the columns.
 
-        ``"columns"`` scales each column to mean 0 and variance 1. Constant columns become 0, also in new rows if the
-        training rows are `complete`. ``"global"`` scales all columns by one factor, such that the mean variance is 1,
-        for inputs in one unit such as pixels. ``"auto"`` is ``"columns"`` for dense rows; it leaves CSR rows unscaled,
-        because rare columns would dominate. ``"mean"`` shifts dense columns to mean 0, without a factor. False changes
-        nothing. CSR rows are never shifted. `columns` are the ranges of the columns, if they are known.
+        Parameters
+        ----------
+        kind : {"auto", "columns", "global", "mean"} or False
+            ``"columns"`` scales each column to mean 0 and variance 1. ``"global"`` shifts each column to mean 0, and
+            scales all columns by one factor, such that their mean variance is 1; it is meant for columns in one unit,
+            such as pixels. ``"auto"`` is ``"columns"`` for dense rows; it leaves CSR rows unchanged, because rare
+            columns would dominate. ``"mean"`` shifts dense columns to mean 0 and leaves CSR rows unchanged. False
+            changes nothing. CSR rows are never shifted.
+        complete : bool
+            Whether these are the moments of all training rows. If so, the factor of constant columns is 0 for
+            ``"columns"``, so they are 0 in new rows too. Otherwise their factor is 1, because later training rows may
+            differ.
+        columns : ColumnRange, optional
+            Ranges of the columns, which give the deviations of columns whose squared deviations are inaccurate.
         """
         d = self.mean.shape[0]
         if kind is False or (kind in ("auto", "mean") and self.sparse):

@@ -57,9 +57,9 @@ class FourierLoss:
     Notes
     -----
     For a root R (d,) or (d, p) of the metric and directions W, the features are ``[cos(X R W), sin(X R W)] / sqrt(k)``
-    minus their weighted mean over the training part. Let F and G be the features of the training and held-out parts, D
-    and E the diagonal matrices of their weights, ``M = F^T D F + alpha I``, ``c = M^{-1} F^T D y``, ``e = G c - y_G``
-    and
+    minus their weighted mean over the training part. Let F and G be the features of the training and held-out parts, y
+    and y_G their targets, D and E the diagonal matrices of their weights, ``M = F^T D F + alpha I``,
+    ``c = M^{-1} F^T D y``, ``e = G c - y_G`` and
 
     .. math:: L = \log (e^\top E e / \operatorname{tr} E).
 
@@ -145,8 +145,8 @@ class FourierLoss:
         for start in range(0, len(X), len(slopes)):
             block, rows = features[start : start + len(slopes)], slice(start, start + len(slopes))
             of_block = np.matmul(left[rows], right, out=slopes[: len(block)])
-            # Derivatives with respect to the projections: by the sines, times the cosines, minus by the cosines, times
-            # the sines.
+            # The derivative with respect to a projection is the derivative with respect to its sine, times its cosine,
+            # minus the derivative with respect to its cosine, times its sine.
             block[:, :k] *= of_block[:, k:]
             block[:, k:] *= of_block[:, :k]
             of_products += X[rows].T @ block

@@ -67,7 +67,7 @@ def kernel_name(text: str, known: Iterable[str], parameter: str = "`kernel`") ->
     raise ValueError(f"{parameter} must be one of {listed}{more}, got {text!r}.{guess}")
 
 
-#: Kernels by their names in learners and commands. Those of the first dictionary have a length scale.
+#: Kernels by their names in learners and commands. Kernels in `STATIONARY` have a length scale.
 STATIONARY: dict[str, Callable[..., StationaryKernel]] = {
     "gaussian": Gaussian,
     "laplacian": Laplacian,

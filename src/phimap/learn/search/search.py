@@ -40,11 +40,11 @@ TOLERANCE = 1.01
 _NEAR = 1.05
 # Least number of rows on which a metric is learned. On fewer rows it would be fitted to noise.
 _LEAST_ROWS_OF_METRIC = 80
-# Power to which the first metric of an additive model is raised. The result is closer to the identity, and so does not
-# hide columns that the additive model has missed.
+# Power to which the first metric of an additive model is raised. The result is closer to the identity, so that columns
+# that the additive model has missed keep some weight.
 _TEMPERED = 0.5
-# Number of landmarks of the additive model. Its kernel has a term for each pair of columns, and small maps miss most
-# terms.
+# Number of landmarks of the additive model. Its kernel has a term for each pair of columns, and fewer landmarks would
+# represent only few of these terms.
 _ADDITIVE_LANDMARKS = 1280
 
 
@@ -204,11 +204,12 @@ def _with_metrics(
 def _first_roots(
     families: Sequence[KernelFamily], starts: Sequence[KernelCandidate], rung: Rung
 ) -> Sequence[np.ndarray | None]:
-    """Return for each fold the root of the diagonal metric from which metrics are learned; None is the identity.
+    """Return for each fold the root of the diagonal metric at which the learning of metrics starts.
 
-    If the kernels of `starts` explain next to nothing, their gradients are noise. Then an additive model with many
-    landmarks gives a first metric. This metric is moved towards the identity, because the columns found first would
-    otherwise hide the other columns.
+    None is the identity, the usual start. If the kernels of `starts` explain next to nothing, their gradients are
+    noise. In this case an additive model with many landmarks is fitted, if `families` has an additive family. If this
+    model explains more, its gradients give the start. Their metric is moved towards the identity: it would otherwise
+    give almost no weight to columns that the additive model has missed, so that learning would hardly find them.
     """
     identity = starts[0].roots
     additive = next((family for family in families if family.is_additive), None)

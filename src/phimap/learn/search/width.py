@@ -19,13 +19,14 @@ from phimap.learn.search.trial import FIRST_ALPHA, run_trial
 #: Maximum number of features that is chosen automatically.
 MOST_COMPONENTS = 8192
 _LEAST_COMPONENTS = 256
-# The search first tries the first width and its half. It tries widths up to the second. The gain of a larger width is
-# predicted from the gain of the last doubling.
+# First width that the search tries, together with its half; and largest width that it tries. The gain of a larger width
+# is predicted from the gain of the last doubling.
 _FIRST_TRIED, _MOST_TRIED = 1024, 2048
 # The next doubling is tried if the last doubling lowered the mean squared error by this share. It is taken without a
 # trial if the last doubling gained twice this share, and if each feature has enough rows.
 _GAIN = 0.01
-# The share rises in proportion to the products of the final fit from this part of the most products on.
+# The number of products of the final fit is n_rows * width^2. Beyond this share of its largest value `most_products`,
+# the required gain rises in proportion to it.
 _QUICK = 1 / 9
 # A smaller width is preferred if its error exceeds the least error by at most this share.
 _LOSS = 0.005

@@ -184,7 +184,7 @@ class Targets(Record, ABC):
     @classmethod
     @abstractmethod
     def of_first(cls, y: Any, n_rows: int) -> Self:
-        """Return the kind of the targets `y` of the first `n_rows` rows."""
+        """Return an object of this class for the targets `y` of the first `n_rows` rows."""
 
     @abstractmethod
     def learned(self, summary: RowSummary, *, loss: str, class_weight: Any) -> Self:

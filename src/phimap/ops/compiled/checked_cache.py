@@ -67,7 +67,10 @@ class PackageFolder(InTreeCacheLocator):
 
 
 class Places(CompileResultCacheImpl):
-    """Cache folders in order of preference: NUMBA_CACHE_DIR, the package's, the user's, the package's if read-only."""
+    """Cache folders in order of preference.
+
+    They are NUMBA_CACHE_DIR, the package's folder if it can be written, the user's folder, and the package's folder.
+    """
 
     _locator_classes = (UserProvidedCacheLocator, InTreeCacheLocator, UserWideCacheLocator, PackageFolder)
 

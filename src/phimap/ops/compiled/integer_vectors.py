@@ -1,4 +1,8 @@
-"""Operations on vectors of integers for compiled loops: masks, shifts, rotations, sums; comparisons as bits."""
+"""Operations on vectors for compiled loops.
+
+Vectors of integers are masked, shifted, rotated, and added to arrays. Comparisons of 64 pairs of floats give an integer
+of 64 bits, one bit for each pair.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +86,7 @@ accumulate: Any = intrinsic(_accumulate)
 #: ``zero_like(vector)``: a vector of zeros with the type of `vector`.
 zero_like: Any = intrinsic(_zero_like)
 #: ``above(values, i, limits, j)``, ``below``, ``at_most``: bit k is set if value i + k is above, below, or at most
-#: limit j + k. Both arrays are flat and of the same dtype.
+#: limit j + k. Both arrays are flat and of the same float dtype.
 above: Any = _compared(">")
 below: Any = _compared("<")
 at_most: Any = _compared("<=")

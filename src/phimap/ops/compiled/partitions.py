@@ -16,8 +16,9 @@ _GRIDS = 64
 def mondrian_leaves(rows, lower, upper, keys, times, places, children, out):
     """Write the leaf of each row in each tree to out uint64 (r, t).
 
-    rows (r, d), lower and upper (d,) are float64, keys is uint64 (t,). times, places and the two children are the
-    offsets of a node's key for its random numbers and for its children. Scratch memory of 2 d numbers.
+    rows (r, d), lower and upper (d,) are float64, keys is uint64 (t,). The hash of a node's key plus an offset gives a
+    random number or the key of a child. The offsets are `times` for the time of the split, `places` for its place, and
+    `children` for the left and the right child. Scratch memory of 2 d numbers.
     """
     d = rows.shape[1]
     low, high = np.empty(d), np.empty(d)
@@ -80,9 +81,10 @@ def grid_cells(rows, factors, offsets, keys, multipliers, most, out):
 
 @compiled
 def write_cells(cells, each, peak, out):
-    """Write signed indicators of cells uint64 (r, t) to out (r, m): the t-th partition has `each` columns from t each.
+    """Write signed indicators of cells uint64 (r, t) to out (r, m), with `each` columns for each partition.
 
-    The last partition has the remaining columns. peak has the dtype of out, and t is m / each, rounded up.
+    Partition i has the columns from ``i * each`` on, and the last partition has the remaining columns. peak has the
+    dtype of out, and t is m / each, rounded up.
     """
     width = out.shape[1]
     for i in range(out.shape[0]):

@@ -116,7 +116,10 @@ def pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, fold, pairs, out)
 
 @compiled
 def _rows(images, inverse, factor):
-    """Return one row for each image: the image (c, h, w), then `inverse` (h, w) and `factor` / `inverse` by layer."""
+    """Return one row for each image: the image (c, h, w), then for each layer `inverse` and ``factor / inverse``.
+
+    Where `inverse` is 0, the quotient is 0.
+    """
     n, channels, height, width = images.shape
     depth = inverse.shape[1]
     rows = np.empty((n, channels + 2 * depth, height, width))

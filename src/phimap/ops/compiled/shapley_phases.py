@@ -29,7 +29,9 @@ def _times(x, y, c, d):
 
 @inlined
 def _angles(a, b, c, d, first, other, p, step, cosines, sines):
-    """Write the cosine and the sine of psi for p players, whose half angles start at `first` and at `other`.
+    """Write cosine and sine of psi, the difference of two half angles, for p players.
+
+    The half angles of the explained row start at `first`, the half angles of the background row at `other`.
 
     The cosines and sines are in a and b for the explained row, in c and d for the background row.
     """
@@ -42,7 +44,7 @@ def _angles(a, b, c, d, first, other, p, step, cosines, sines):
 
 @compiled
 def shapley(rows, background, ends, nodes, weights, scratch, outs):
-    """Add to both `outs` (G, n, p, L) the sums; scratch is (7, p L).
+    """Add to both `outs` (G, n, p, L) the sums of `phase_shapley`; scratch is (7, p L).
 
     `ends` holds the weights of the nodes 0 and 1. The number of other nodes is even.
     """
@@ -112,7 +114,7 @@ def shapley(rows, background, ends, nodes, weights, scratch, outs):
 
 @compiled
 def pairs(rows, background, nodes, weights, scratch, sums, outs):
-    """Add to both `outs` (G, n, p, p, L) the sums over pairs; scratch is (4, p L), `sums` is (p p L)."""
+    """Add to both `outs` (G, n, p, p, L) the sums of `phase_pairs`; scratch is (4, p L), `sums` is (p p L)."""
     groups, n, p, _ = rows[0].shape
     n_background = background[0].shape[1]
     a, b, a_total, b_total = rows[0].reshape(-1), rows[1].reshape(-1), rows[2].reshape(-1), rows[3].reshape(-1)

@@ -23,7 +23,7 @@ def _mixture(a, c, first, other, p, step, middle, half):
 
 @compiled
 def shapley(rows, background, nodes, weights, scratch, out):
-    """Add to `out` (G, n, p, L) the sums for rows (G, n, p, L) and background (G, B, p, L); scratch is (5, p L)."""
+    """Add to `out` (G, n, p, L) the sums of `product_shapley`; scratch is (5, p L)."""
     groups, n, p, _ = rows.shape
     n_background = background.shape[1]
     a, c, target = rows.reshape(-1), background.reshape(-1), out.reshape(-1)
@@ -61,7 +61,7 @@ def shapley(rows, background, nodes, weights, scratch, out):
 
 @compiled
 def pairs(rows, background, nodes, weights, scratch, sums, out):
-    """Add to `out` (G, n, p, p, L) the sums over pairs; scratch is (6, p L), `sums` is (p p L)."""
+    """Add to `out` (G, n, p, p, L) the sums of `product_pairs`; scratch is (6, p L), `sums` is (p p L)."""
     groups, n, p, _ = rows.shape
     n_background = background.shape[1]
     a, c, target = rows.reshape(-1), background.reshape(-1), out.reshape(-1)

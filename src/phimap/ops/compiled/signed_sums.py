@@ -102,7 +102,10 @@ def _write_rows(totals, lanes, out):
 
 @inlined
 def _write_signed_sums(group, j, tables, first, lanes):
-    """Write all signed sums of inputs j to j + 3 to `tables` from entry `first` on. Entry `first` is 0."""
+    """Write all sums of the inputs j to j + 3, each times 0, 1 or -1, to `tables` from entry `first` on.
+
+    Entry `first` must be 0.
+    """
     size = 1
     for bit in range(CODED):
         row = load_long(group, lanes * (j + bit))

@@ -144,7 +144,7 @@ cosine_and_sine: Any = intrinsic(_both)
 
 @inlined
 def _write_at(row, shift, scale, target, half, j, peaks):
-    """Write a vector of cosines and, `half` columns further, of sines; return `peaks` updated by the magnitudes."""
+    """Write a vector of cosines and, `half` columns further, a vector of sines; return the updated `peaks`."""
     x = load_long(row, j)
     if shift is not None:
         x = add(x, load_long(shift, j))
@@ -158,7 +158,7 @@ def _write_at(row, shift, scale, target, half, j, peaks):
 
 @compiled
 def _fill(projected, shift, scale, out, first, half, peak):
-    """Write the cosines of projected + shift, and the sines unless `half` is None; `shift` may be None.
+    """Write `scale` times the cosines of projected + shift, and the sines unless `half` is None; `shift` may be None.
 
     Updates `peak`, the bits of the largest magnitude in each lane.
     """

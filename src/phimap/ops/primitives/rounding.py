@@ -39,9 +39,10 @@ def pack_rounded(
 
 @host_primitive
 def pack_nearest(ops: Ops, Z: Array, peak: float, planes: np.ndarray, rows: int = 64) -> None:
-    """Round `Z` (r, m) to the nearest codes and set their bits in `planes` (q, r, w).
+    """Round `Z` (r, m) to the codes with the nearest values, and set their bits in `planes` (q, r, w).
 
-    The codes are the codes of `pack_rounded`. Entries outside [-peak, peak] get the first or last code.
+    Codes represent the same values as in `pack_rounded`. Entries outside [-peak, peak] get the first or last code. An
+    override may process `rows` rows at a time.
     """
     _write_planes(_codes(Z, peak, 2 ** planes.shape[0] - 1, 0.5), planes)
 

@@ -3,7 +3,8 @@
 A term is ``prod_j v_j``, where factor j depends on player j alone. In a coalition, a player has the factor ``a_j`` of
 the explained row; outside, the factor ``c_j`` of a background row. With ``m_j = (a_j + c_j) / 2``,
 ``h_j = (a_j - c_j) / 2`` and ``v_l = m_l + t h_l``, the Shapley value of player j is
-``h_j int_{-1}^{1} prod_{l != j} v_l dt``, a polynomial integral for which a Gauss-Legendre rule is exact.
+``h_j int_{-1}^{1} prod_{l != j} v_l dt``, a polynomial integral for which a Gauss-Legendre rule is exact. ``sum_u`` is
+the sum over the background rows u.
 
 Terms come in groups: arrays have shape (groups, rows, players, lanes), where each lane is one term. A rule is a pair of
 arrays (nodes, weights) that holds the nodes t >= 0 of a symmetric rule on [-1, 1]; the weight of a node at 0 is halved,
