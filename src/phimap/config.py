@@ -34,7 +34,7 @@ class _Reading:
 class Settings:
     """The byte budget and the number of threads; None derives a value from the machine.
 
-    `reading` is the budget that a block of work reads once at most, see `fixed_budget`.
+    Within `fixed_budget`, `reading` holds the default budget, so that it is read at most once.
     """
 
     memory: int | None = None

@@ -20,8 +20,8 @@ def radial_gradients(
 ) -> np.ndarray:
     """Gradients (n, d, t) of ``sum_j weights[j] f(|scale (x - y_j)|^2)`` at the rows of `X`.
 
-    With s_j the slope at y_j, the gradient is ``scale^2 sum_j weights[j] s_j (x - y_j)``. This takes one matrix of
-    slopes and t matrix products.
+    With s_j the value of `slope` for x and y_j, the gradient is ``scale^2 sum_j weights[j] s_j (x - y_j)``. This takes
+    one matrix of slopes and t matrix products.
     """
     result = np.empty((X.shape[0], X.shape[1], weights.shape[1]))
     step = max(1, SCRATCH // Y.shape[0])

@@ -1,18 +1,21 @@
 """Learners: linear models on the features of a kernel, fitted from streams of batches.
 
-Start with `fit.py`: it shows the steps of a fit on one page. The packages and modules below each import only from those
-listed before them:
+Start with `fit.py`: it shows the steps of a fit on one page. Each package or module in this list imports only from
+packages and modules above it:
 
 - ``weights``, ``blocks``, ``rows``: weights of rows, blocks of features, and passes over batches, samples and scaling.
-- ``solver``: the interface of solvers, their problem and their solution. - ``targets``: encodings of numbers and
-labels. - ``ridge``, ``losses``: solvers of the squared loss, and of the other losses in passes. - ``registry``: the
-solvers of each loss, and the choice among them. - ``search``: the choice of kernel, width and map before the fit. Its
-trials are fits by ``ridge``. - ``corrections``: exact kernel models of the residuals. - ``inputs``, ``settings``,
-``scaled_map``: checked rows, parameters, and the map on scaled rows. - ``choose_map``, ``fitted``, ``correct``,
-``fit``, ``collections``: the steps of a fit, and its results. - ``deviations``, ``base``: standard deviations of
-predictions, and the code that the estimators share. - ``regressor``, ``classifier``: the estimators. -
-``doubly_stochastic``: learners that store only coefficients, fitted by stochastic gradients. - ``active``: the choice
-of rows to label, from the features alone.
+- ``solver``: the interface of solvers, their problem and their solution.
+- ``targets``: encodings of numbers and labels.
+- ``ridge``, ``losses``: solvers of the squared loss, and of the other losses in passes.
+- ``registry``: the solvers of each loss, and the choice among them.
+- ``search``: the choice of kernel, width and map before the fit. Its trials are fits by ``ridge``.
+- ``corrections``: exact kernel models of the residuals.
+- ``inputs``, ``settings``, ``scaled_map``: checked rows, parameters, and the map on scaled rows.
+- ``choose_map``, ``fitted``, ``correct``, ``fit``, ``collections``: the steps of a fit, and its results.
+- ``deviations``, ``base``: standard deviations of predictions, and the code that the estimators share.
+- ``regressor``, ``classifier``: the estimators.
+- ``doubly_stochastic``: learners that store only coefficients, fitted by stochastic gradients.
+- ``active``: the choice of rows to label, from the features alone.
 """
 
 from phimap.learn.active.design import GreedyDesign

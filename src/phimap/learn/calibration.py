@@ -13,8 +13,8 @@ from phimap.learn.targets.base import Targets
 from phimap.ops import single_threaded_blas
 from phimap.records import Record, of_number
 
-# Gaussian prior of the logarithms of power and width. Its mean is their mean over nine tables, and its standard
-# deviation about twice their spread. The prior keeps probabilities finite if there are few rows, or if the classes are
+# Gaussian prior of the logarithms of power and width: mean values over nine tables, and about twice the standard
+# deviation between these tables. The prior keeps probabilities finite if there are few rows, or if the classes are
 # separated without error.
 _CENTRE = np.array([1.2, -2.0])
 _SPREAD = 1.0

@@ -75,9 +75,9 @@ def left_out_rows(
 ) -> LeftOut | None:
     """Return the errors of conformal rows and of other rows; None without conformal rows, and if memory is too small.
 
-    The other rows are validation rows, and of a model without corrections further random rows: single rows, or all
-    whole units of the sample if `n_others` allows. Where there are so few rows that none is reserved, all rows count as
-    conformal.
+    The other rows are the validation rows. For a model without corrections, further random rows of the sample are
+    added. With units, these are all whole units of the sample, and they are added only if `n_others` is large enough.
+    If the stream has too few rows for conformal rows, all rows count as conformal.
 
     Parameters
     ----------

@@ -247,8 +247,8 @@ def leverage_scores(
         As in `statistical_dimension`; the seed also draws sampled rows.
     method : {"exact", "path-following", "two-pass", "online"}, default="exact"
         All but ``"exact"`` estimate the scores from a weighted sample of r rows, without the matrix of all rows.
-        ``"path-following"`` draws samples at several falling ridges and uses the last, ``"two-pass"`` by scores from a first sample,
-        and ``"online"`` in one pass over the rows in their order.
+        ``"path-following"`` draws samples at several falling ridges and uses the last. ``"two-pass"`` draws the sample
+        by scores from a first sample, and ``"online"`` in one pass over the rows in their order.
     oversampling : float, default=8.0
         Expected number of draws of a row of score 1, at least 1: r is about `oversampling` times the sum of all scores.
     n_subset : int or None, default=None

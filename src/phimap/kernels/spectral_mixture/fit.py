@@ -158,7 +158,7 @@ def _starts(
 
 
 def _draws(options: MixtureOptions, share: int, n_features: int, rng: np.random.Generator) -> np.ndarray:
-    """Standard normal draws (q, s, d), by Latin hypercube sampling for each component; `share` divides s."""
+    """Standard normal draws (q, s, d), by Latin hypercube sampling for each component; s is divided by `share`."""
     from scipy.stats import qmc
 
     size = max(1, options.n_components // (2 * options.n_mixtures * share))

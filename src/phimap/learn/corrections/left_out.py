@@ -110,7 +110,10 @@ def _influence(
     leverages: Leverages,
     outputs: Outputs,
 ) -> np.ndarray:
-    """Return h (n, r) of `corrected_errors` for `some` left-out rows and scaled rows `X` (n, d), or h e for `errors` e."""
+    """Return the functions h of `corrected_errors` for `some` left-out rows, at scaled rows `X` (n, d).
+
+    The result is (n, r), or h e if `errors` e are given.
+    """
     weights = left_out.rows.weights_or_ones[some]
     centred = np.asarray(left_out.rows.block.rows(some).to_host(), dtype=np.float64) - leverages.mean
     if errors is None:

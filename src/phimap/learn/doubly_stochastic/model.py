@@ -143,8 +143,8 @@ LOSSES: dict[str, tuple[Loss, float]] = {
 class SamplePreconditioner(Record):
     r"""``P = level (Z_S^T Z_S / s + level I)^-1 = I - Z_S^T (Z_S Z_S^T + s level I)^-1 Z_S`` of s sample rows.
 
-    Z has a further column of ones for the intercept. Only the sample rows and an s x s matrix are needed to apply P,
-    for any number of features.
+    Z_S holds the features of these rows, and a column of ones for the intercept. Only the sample rows and an s x s
+    matrix are needed to apply P, for any number of features.
 
     Attributes
     ----------

@@ -71,7 +71,7 @@ class Scaling(Record):
 
     @classmethod
     def of_form(cls, form: Squash | Ranks, X: np.ndarray) -> Scaling:
-        """Return a scaling of columns in the given form to mean 0 and variance 1.
+        """Return the scaling that transforms columns by `form`, then shifts and scales them to mean 0 and variance 1.
 
         Means and variances are estimated from random rows `X` (n, d).
         """

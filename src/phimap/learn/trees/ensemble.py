@@ -45,7 +45,7 @@ class BoostedTrees(ValidatedPart, Record):
     share : float
         Weight of the trees in the average with the kernel model.
     keys : ndarray of shape (r,)
-        Keys of the validation rows, ascending. Model files without statistics hold no keys and errors.
+        Keys of the validation rows, ascending. Model files without statistics hold neither keys nor errors.
     errors : ndarray of shape (r, t)
         Errors of the averaged model at the validation rows, fitted without these rows.
     """

@@ -69,7 +69,7 @@ class PackageFolder(InTreeCacheLocator):
 class Places(CompileResultCacheImpl):
     """Cache folders in order of preference.
 
-    They are NUMBA_CACHE_DIR, the package's folder if it can be written, the user's folder, and the package's folder.
+    They are NUMBA_CACHE_DIR, the package's folder, the user's folder, and the package's folder if it is read-only.
     """
 
     _locator_classes = (UserProvidedCacheLocator, InTreeCacheLocator, UserWideCacheLocator, PackageFolder)

@@ -36,7 +36,10 @@ _PARALLEL = 64 * np.finfo(np.float64).eps
 
 @inlined
 def _duals(x, fold):
-    """Return ``pi kappa1`` and ``pi kappa0`` of a vector of cosines, for ``sqrt(1 - fold) t + sqrt(fold) |t|``."""
+    """Return pi times both duals of ``sqrt(1 - fold) t + sqrt(fold) |t|`` at a vector of cosines.
+
+    For ``fold = 0.5``, the ReLU, the duals are kappa1 and kappa0.
+    """
     zero, one = spread(x, 0.0), spread(x, 1.0)
     size = magnitude(x)
     rest = subtract(one, size)

@@ -3,7 +3,7 @@
 A lane of a vector is a term. Because the integral is real, the nodes t and -t give the same real part, and only nodes t
 >= 0 are computed. Two nodes are computed at a time: in a chain of complex products for a single node, each product
 would wait for the one before. The node 0 has real factors. At the node 1, a product of all factors but one is ``exp(i
-(sum psi - psi_j))``, which needs no chain.
+(sum psi - psi_j))``, which needs no chain; psi_j is defined in `phase_shapley`.
 """
 
 from __future__ import annotations
