@@ -12,9 +12,9 @@ from scipy.optimize import bisect
 def aligned_weights(energies: np.ndarray, radius: float) -> np.ndarray:
     """Maximiser (l,) of ``energies @ q`` over nonnegative weights q of sum 1 with ``l |q|^2 - 1 <= radius``.
 
-    The constraint is the chi-square ball around 1 / l. The maximiser is ``(energies - tau)_+``, divided by its sum,
-    where tau puts it on the boundary of the ball. If the ball contains the weights that are equal at the largest
-    energies and 0 elsewhere, these weights are returned.
+    The constraint is the chi-square ball around 1 / l. The maximiser is ``max(energies - tau, 0)``, divided by its sum.
+    The number tau is chosen so that the maximiser lies on the boundary of the ball. If the ball contains the weights
+    that are equal at the largest energies and 0 elsewhere, these weights are returned.
     """
     order, largest = energies.size, energies == energies.max()
     if order / largest.sum() - 1 <= radius:

@@ -255,6 +255,8 @@ class FunctionVariance:
 
     Notes
     -----
+    A is the centred Gram matrix, and N is the sum of the weights of the training rows.
+
     Far from the data, the exact process has its prior variance ``k(x, x) / alpha``. With m features, the data determine
     some directions of R^m. The features of a far row point in a random direction, so a part of them seems to be
     determined by the data: ``E phi^T (A + alpha I)^{-1} phi = tau k(x, x) / alpha`` with tau = 1 - (degrees of freedom)

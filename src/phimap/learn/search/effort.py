@@ -15,8 +15,9 @@ _WIDTHS, _WIDEST_OF_FEW = (256, 512, 1024, 2048), 1024
 def trial_bytes(width: int) -> int:
     """Return the bytes of a trial of maps of a width.
 
-    With many rows, the features in float32 dominate; with few rows, a Gram matrix and a map for each of four folds. To
-    this are added a Gram matrix, a copy that is factorised, and partial sums.
+    A trial of many rows stores the features in float32. A trial of few rows stores a Gram matrix and a map for each of
+    four folds. The larger of these two numbers counts. A Gram matrix, a copy that is factorised, and partial sums are
+    added.
     """
     return max(4 * TRIAL_ROWS * width, 64 * min(width, _WIDEST_OF_FEW) ** 2) + 24 * width**2
 

@@ -117,7 +117,8 @@ def search(
     """
     sizes = list(zip(effort.n_components, effort.n_rows, strict=True))
     if samples[0].n_rows <= effort.n_rows[0]:
-        # Wider maps on the same rows, unless every training row is a landmark of the first ones.
+        # The second rung has wider maps on the same rows. It is omitted if every training row was a landmark at
+        # the first rung.
         sizes = sizes[: 1 + (samples[0].n_learned > effort.n_components[0])]
     of_scalings = []
     for sample in samples:
