@@ -25,8 +25,8 @@ _FIRST_TRIED, _MOST_TRIED = 1024, 2048
 # The next doubling is tried if the last doubling lowered the mean squared error by this share. It is taken without a
 # trial if the last doubling gained twice this share, and if each feature has enough rows.
 _GAIN = 0.01
-# The number of products of the final fit is n_rows * width^2. Beyond this share of its largest value `most_products`,
-# the required gain rises in proportion to it.
+# The number of products of the final fit is n_rows * width^2, at most `most_products`. If it exceeds this share of
+# `most_products`, the required gain is proportional to it.
 _QUICK = 1 / 9
 # A smaller width is preferred if its error exceeds the least error by at most this share.
 _LOSS = 0.005

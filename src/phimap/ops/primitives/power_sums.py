@@ -1,4 +1,4 @@
-"""Power series in cosines whose coefficients are products, for planes of pixel pairs."""
+"""Polynomials in the cosines of pixel pairs. Each coefficient is a product of two numbers, one for each pixel."""
 
 from __future__ import annotations
 
