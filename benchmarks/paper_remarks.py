@@ -97,19 +97,20 @@ def _mnist(findings: Findings) -> str:
 
 def _cntk(findings: Findings) -> str:
     widest = {
-        name: max(
-            (one for one in published(findings) if name in one["place"]), key=lambda one: numbers(one["place"])[-1]
-        )
-        for name in ("CNTKSketch", "GradRF", "CNN")
+        name: max(found, key=lambda one: numbers(one["place"])[-1])
+        for name in ("GradRF", "CNTKSketch", "CNN")
+        if (found := [one for one in published(findings) if name in one["place"]])
     }
-    words = []
-    for name in ("CNTKSketch", "CNN"):
-        ours, theirs = (
-            numbers(widest[name][key])[0] - numbers(widest["GradRF"][key])[0] for key in ("ours", "published")
-        )
-        words.append(f"{name} is {ours:+.2f} from GradRF here, and {theirs:+.2f} in the paper.")
-    n_rows = numbers(widest["GradRF"]["size"])[0]
-    more = numbers(widest["GradRF"]["published_size"])[0] / n_rows
+    gradient = widest.pop("GradRF")
+    ours, theirs = (numbers(gradient[key])[0] for key in ("ours", "published"))
+    words = [
+        f"{name} is {numbers(one['ours'])[0] - ours:+.2f} from GradRF here, and "
+        f"{numbers(one['published'])[0] - theirs:+.2f} in the paper."
+        for name, one in widest.items()
+    ]
+    if not words:
+        words.append(f"GradRF with {_last(gradient['place'])} is {ours - theirs:+.2f} from the paper's.")
+    more = numbers(gradient["published_size"])[0] / numbers(gradient["size"])[0]
     return " ".join(words) + (f" The paper has {more:g} times as many training images." if more > 1 else "")
 
 
@@ -278,8 +279,8 @@ def _footprint(findings: Findings) -> str:
             words.append(kept + (f", and not on {'; '.join(above)}" if above else "") + f". Published: {claim}.")
         if rows and which == "bytes":
             words.append(
-                "Each method has the largest of its numbers of features that these bytes hold, and may leave some of "
-                "them unused. A ternary feature takes 2 bits here; the paper counts 1."
+                "Each method has the largest of its numbers of features that these bytes hold: the numbers m, in the "
+                "order of the methods. A ternary feature takes 2 bits here; the paper counts 1."
             )
     return " ".join(words)
 
@@ -333,7 +334,7 @@ def not_run(paper: str) -> Iterator[tuple[str, str, str]]:
             "a plot, its axis marked at 1,000, 10,000 and 100,000 features",
             "hours of a processor; `phimap bench ntk-mnist --rows 60000 --features 16384,32768 --data DIR`",
         )
-        widths = {"sketch": (8192, 16384), "gradient": (17040, 42816), "exact": (0,)}
+        widths = {"sketch": (4096, 8192, 16384), "gradient": (17040, 42816), "cnn": (0,), "exact": (0,)}
         for method, chosen in widths.items():
             cells = [
                 f"{accuracy:.2f}" + (f" at {m:,}" if m else "")
@@ -341,19 +342,20 @@ def not_run(paper: str) -> Iterator[tuple[str, str, str]]:
                 if name == method and m in chosen
             ]
             why = {
-                "sketch": "hours of a processor; `phimap bench cntk-cifar10 --methods sketch --rows 50000 "
-                "--features 4096,8192,16384 --data DIR`",
+                "sketch": "three hours of a core for 4,096 features, more for others; "
+                "`phimap bench cntk-cifar10 --methods sketch --rows 50000 --features 4096,8192,16384 --data DIR`",
                 "gradient": "hours of a processor; `phimap bench cntk-cifar10 --methods gradient --rows 50000 "
-                "--features 9328,17040,42816 --data DIR`",
+                "--features 17040,42816 --data DIR`",
+                "cnn": "hours of a processor; `phimap bench cntk-cifar10 --methods cnn --rows 50000 --data DIR`",
                 "exact": "months of a processor; an hour for 500 images: "
                 "`phimap bench cntk-cifar10 --methods exact --rows 500 --data DIR`",
             }[method]
-            yield f"Table 1, {cntk._NAMES[method]}, accuracy (%)", "; ".join(cells), why
+            yield f"Table 1, {cntk._NAMES[method]}, 50,000 images, accuracy (%)", "; ".join(cells), why
         yield from _regressions(paper, ("MillionSongs", "WorkLoads", "CT"))
         yield (
-            "Table 2, Protein, 39,617 rows and m = 8,192",
+            "Table 2, Protein, RBF kernel and NTK on all rows",
             "in the table above",
-            "hours of a processor; `phimap bench ntk-uci-regression --sets protein --rows 50000 --data DIR`",
+            "memory: the kernel matrix of the training rows of a fold takes 9 GB",
         )
     elif paper == HAN:
         yield (
@@ -363,10 +365,10 @@ def not_run(paper: str) -> Iterator[tuple[str, str, str]]:
         )
         yield from _regressions(paper, ("MillionSongs", "WorkLoads", "SuperConduct"))
         yield (
-            "Table 2, Protein, 39,617 rows and m = 10,000",
+            "Table 2, Protein, m = 10,000, and the RBF kernel and the NTK on all rows",
             "in the table above",
             (
-                "hours of a processor; "
+                "an hour of a processor, and memory: the kernel matrix of the training rows of a fold takes 9 GB; "
                 "`phimap bench ntk-uci-regression --sets protein --rows 50000 --features 10000 --data DIR`"
             ),
         )
@@ -375,11 +377,7 @@ def not_run(paper: str) -> Iterator[tuple[str, str, str]]:
             "in the table above",
             "hours of a processor; `phimap bench ntk-uci-classification --rows 5000 --data DIR`",
         )
-        yield (
-            "Figure 3, m = 10,000",
-            "a plot",
-            "half an hour; `phimap bench active-learning --features 10000 --data DIR`; networks are not trained",
-        )
+        yield "Figure 3, trained networks", "a plot", "networks are not trained: ridge regression has the same features"
         cells = [
             f"{name} {low_shot.PUBLISHED['published-gibbs'][place]:.2f}"
             for place, name in enumerate(low_shot.PUBLISHED_SETS)

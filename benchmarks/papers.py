@@ -57,12 +57,12 @@ COMMANDS = (
     "data-dependent --rows 4000 --features 64,256,1024 --repeats 2",
     "double-descent --sets sonar,MNIST,gaussian,MNIST-7-9",
     "theory",
-    "active-learning",
+    "active-learning --features 10000 --repeats 2",
     "spectra",
     "footprint-path",
     (
-        "footprint --sets 'a8a,ijcnn1,MNIST 7-9' --methods trf,lp-rff-1,lp-rff-8,nystroem,nystroem-16,rff "
-        "--features 64,256,1024 --rows 2000 --repeats 2"
+        "footprint --sets 'a8a,ijcnn1,MNIST 7-9' --methods trf,lp-rff-1,lp-rff-8,nystroem,nystroem-16 "
+        "--features 32,64,128,512,1024 --rows 100000 --repeats 2"
     ),
     "footprint --sets a8a,ijcnn1 --methods trf,rff,orf,ssf --features 128,512 --rows 100000 --repeats 2",
     "ntk-function",
@@ -73,10 +73,15 @@ COMMANDS = (
     "ntk-error --features 4096 --repeats 1 --rows 10000",
     "ntk-mnist --rows 60000",
     "ntk-low-shot --sets digits --repeats 5 --features 500,4000",
-    "cntk-cifar10 --methods sketch,gradient,cnn",
+    "cntk-cifar10 --methods gradient --rows 50000 --features 4096,9328",
+    "cntk-cifar10 --methods sketch,gradient,cnn --features 4096",
     "ntk-uci-classification --rows 300",
     "ntk-uci-classification --methods network --features 64,128,256 --rows 300",
-    "ntk-uci-regression --sets protein --rows 4000 --features 2048",
+    (
+        "ntk-uci-regression --sets protein --methods rff,published,published-countsketch,published-gibbs,sketch,features "
+        "--rows 50000"
+    ),
+    "ntk-uci-regression --sets protein --methods rbf,ntk --rows 5000",
 )
 
 
