@@ -78,8 +78,8 @@ COMMANDS = (
     "ntk-uci-classification --rows 300",
     "ntk-uci-classification --methods network --features 64,128,256 --rows 300",
     (
-        "ntk-uci-regression --sets protein --methods rff,published,published-countsketch,published-gibbs,sketch,features "
-        "--rows 50000"
+        "ntk-uci-regression --sets protein "
+        "--methods rff,published,published-countsketch,published-gibbs,sketch,features --rows 50000"
     ),
     "ntk-uci-regression --sets protein --methods rbf,ntk --rows 5000",
 )
@@ -121,7 +121,7 @@ def code_of(text: str) -> str:
 
 
 def changed(run: dict[str, Any]) -> bool:
-    """Whether the experiment's source differs from the source that made this run."""
+    """Whether the experiment's source differs from the source that made this run. A test fails then."""
     return run.get("source") != source(run["command"].split()[0])
 
 
