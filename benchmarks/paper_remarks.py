@@ -268,14 +268,16 @@ def _footprint(findings: Findings) -> str:
         ("SVM", "With given numbers of features", "ternary best"),
     ):
         rows = [one for one in findings if which in one["quantity"]]
-        above = []
+        above, ties = [], 0
         for one in rows:
             found = named(one["ours"])
             first = max(found, key=found.__getitem__)
+            ties += first == "trf" and sum(value == found["trf"] for value in found.values()) > 1
             if first != "trf":
                 above.append(f"{one['place'].partition(', ')[2]} ({first} {found[first]:g}, trf {found['trf']:g})")
         if rows:
             kept = f"{name}, ternary features are best in {len(rows) - len(above)} of {len(rows)} rows"
+            kept += f" ({ties} of them level with another)" if ties else ""
             words.append(kept + (f", and not on {'; '.join(above)}" if above else "") + f". Published: {claim}.")
         if rows and which == "bytes":
             words.append(
