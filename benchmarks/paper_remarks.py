@@ -348,7 +348,8 @@ def not_run(paper: str) -> Iterator[tuple[str, str, str]]:
                 "`phimap bench cntk-cifar10 --methods sketch --rows 50000 --features 4096,8192,16384 --data DIR`",
                 "gradient": "hours of a processor; `phimap bench cntk-cifar10 --methods gradient --rows 50000 "
                 "--features 17040,42816 --data DIR`",
-                "cnn": "hours of a processor; `phimap bench cntk-cifar10 --methods cnn --rows 50000 --data DIR`",
+                "cnn": "hours of a processor, ten minutes for 2,000 images; "
+                "`phimap bench cntk-cifar10 --methods gradient,cnn --features 4096 --data DIR`",
                 "exact": "months of a processor; an hour for 500 images: "
                 "`phimap bench cntk-cifar10 --methods exact --rows 500 --data DIR`",
             }[method]
@@ -392,12 +393,13 @@ def not_run(paper: str) -> Iterator[tuple[str, str, str]]:
     elif paper == LIU:
         for name, small, large in (("cod-RNA", "ssf", "-"), ("covtype", "orthogonal", "-")):
             yield f"Table 7, {name}", f"{small}; {large}", "the set is in no file at hand"
+        left = ", ".join(f"{name} {approximation.PUBLISHED_ROWS[name]:,}" for name in ("letter", "skin"))
         yield (
-            "Section 6.2, accuracy on letter, and with other numbers of directions",
+            "Section 6.2, accuracy on letter and skin, and with other numbers of directions",
             "most methods alike",
             (
-                f"half an hour of a processor on letter ({approximation.PUBLISHED_ROWS['letter']:,} training rows), "
-                "hours in all; `phimap bench classification --sets letter "
+                f"half an hour for letter and ten minutes for skin (training rows: {left}), hours in all; "
+                "`phimap bench classification --sets letter,skin "
                 "--projections gaussian,orthogonal,ssf,leverage --features 128 --rows 200000 --data DIR`"
             ),
         )

@@ -53,7 +53,6 @@ COMMANDS = (
     "classification --sets EEG,magic04 --projections gaussian,orthogonal,ssf,leverage --features 128 --rows 200000",
     "classification --sets a8a --projections gaussian,orthogonal,ssf,leverage --features 128 --rows 200000",
     "classification --sets ijcnn1 --projections gaussian,orthogonal,ssf,leverage --features 128 --rows 200000",
-    "classification --sets skin --projections gaussian,orthogonal,ssf,leverage --features 128 --rows 200000",
     "classification --sets magic04 --kernels arccosine1,polynomial --features 40,160 --rows 2000 --repeats 2",
     "data-dependent --rows 4000 --features 64,256,1024 --repeats 2",
     "double-descent --sets sonar,MNIST,gaussian,MNIST-7-9",
@@ -76,7 +75,6 @@ COMMANDS = (
     "ntk-low-shot --sets digits --repeats 5 --features 500,4000",
     "cntk-cifar10 --methods gradient --rows 50000 --features 4096,9328",
     "cntk-cifar10 --methods sketch,gradient --features 4096",
-    "cntk-cifar10 --methods gradient,cnn --features 4096",
     "ntk-uci-classification --rows 300",
     "ntk-uci-classification --methods network --features 64,128,256 --rows 300",
     (
