@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from phimap.bench import approximation, cntk
+from phimap.bench import cntk
 from phimap.bench.ntk import low_shot, regression
 
 Findings = Sequence[Mapping[str, str]]
@@ -393,13 +393,11 @@ def not_run(paper: str) -> Iterator[tuple[str, str, str]]:
     elif paper == LIU:
         for name, small, large in (("cod-RNA", "ssf", "-"), ("covtype", "orthogonal", "-")):
             yield f"Table 7, {name}", f"{small}; {large}", "the set is in no file at hand"
-        left = ", ".join(f"{name} {approximation.PUBLISHED_ROWS[name]:,}" for name in ("letter", "skin"))
         yield (
-            "Section 6.2, accuracy on letter and skin, and with other numbers of directions",
+            "Section 6.2, accuracy on letter, and with other numbers of directions",
             "most methods alike",
             (
-                f"half an hour for letter and ten minutes for skin (training rows: {left}), hours in all; "
-                "`phimap bench classification --sets letter,skin "
+                "half an hour of a processor for letter, hours in all; `phimap bench classification --sets letter "
                 "--projections gaussian,orthogonal,ssf,leverage --features 128 --rows 200000 --data DIR`"
             ),
         )
