@@ -219,7 +219,8 @@ def lemmas(draws: int = _BOUND_DRAWS) -> Iterator[dict[str, Any]]:
         (z,) = _squares(flat, promised.value, seed)
         found.append(abs(float(z @ z) - 1))
     yield _bound("tensor-countsketch", "a flat vector", promised, found)
-    # The rows are embedded and rotated in more columns, because products of two or four columns would hardly collide.
+    # The rows have only two or four columns, so few products of entries exist and they would hardly collide in the
+    # sketch. A random isometry therefore maps the rows to `_WIDE_COLUMNS` columns, which leaves the kernel unchanged.
     rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((_WIDE_COLUMNS, _WIDE_COLUMNS)))[0]
     for rows, narrow in hard_rows().items():
         X = narrow @ rotation[: narrow.shape[1]]

@@ -42,7 +42,10 @@ class Frame(Rows):
         self.schema = schema
 
     def _finish_block(self, X: pa.Table, numbers: np.ndarray) -> tuple[pa.Table, np.ndarray | None]:
-        """Return the columns unchanged, and the mask of rows without infinite numbers; raise if they are an error."""
+        """Return the columns unchanged, and the mask of rows without infinite numbers; None if no number is infinite.
+
+        If the policy for infinite numbers is ``"error"``, raise at an infinite number instead.
+        """
         usable = None
         for field in X.schema:
             if pa.types.is_floating(field.type):

@@ -107,7 +107,11 @@ def _inputs_and_targets(estimator: str, state: dict[str, Any]) -> tuple[Record, 
 
 
 def _record(name: str, state: dict[str, Any], **parts: Any) -> Record:
-    """Make a current record of attributes, which are removed from `state`; check it like a record from a file."""
+    """Make a record of the current class `name` from attributes of an older file, and check it.
+
+    The checks are those of a record from a file. `ATTRIBUTES_OF` names the attribute for each field. The attributes are
+    removed from `state`; a missing one gives None. Other fields are given as `parts`.
+    """
     held = {field: state.pop(attribute, None) for field, attribute in ATTRIBUTES_OF[name].items()}
     record = Record.registry[name](**held, **parts)
     check_record(record)

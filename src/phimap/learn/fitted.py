@@ -259,7 +259,7 @@ class Fitted(Record):
         return bounds[:, 0] if threshold.size == 1 else bounds
 
     def class_sets(self, X: Any, compute: Compute, *, coverage: float, loss: str) -> np.ndarray:
-        """Return a mask (n, n_classes) of the classes in the set of each row of `X`."""
+        """Return a mask (n, n_classes) of the classes in the prediction set of each row of `X`, at a coverage."""
         threshold = self._known_conformal().threshold(coverage)[0]
         probabilities = self.probabilities(X, compute, loss=loss)
         return class_scores(probabilities) <= threshold

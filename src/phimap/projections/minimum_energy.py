@@ -84,7 +84,11 @@ class MinimumEnergy(SpreadProjection):
         return points.reshape(-1, law.n_features)[:n_directions] * law.scale
 
     def _designs(self, law: SpectralLaw, n_blocks: int, size: int, rng: np.random.Generator) -> np.ndarray:
-        """Blocks (n_blocks, size, d) of directions with unit scale; each block is optimised separately."""
+        """Blocks (n_blocks, size, d) of directions with unit scale.
+
+        Blocks are optimised separately. Up to `_WIDEST_ROTATED` columns, blocks after the first `_MOST_DESIGNS` are
+        rotated copies of these with radii of their own.
+        """
         iterations = check_integer("iterations", self.iterations, least=0)
         d = law.n_features
         radius_rng, design_rng, rotation_rng = rng.spawn(3)

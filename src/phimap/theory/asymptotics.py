@@ -165,7 +165,8 @@ def asymptotic_errors(
     root: Any = brentq(excess, least, most, xtol=1e-13)
     ridge = float(np.exp(root))
     rho, (m, m_2, dual, dual_2) = (b + ridge) / a, traces(ridge)
-    # The variance over directions, per unit of signal and of noise.
+    # Step 1 of the notes: the variance over directions is `amplified` times the quadratic form y^T M K M y / n in the
+    # targets. `of_signal` and `of_noise` are the means of this form for a signal and for noise of variance 1.
     theta = b + a * rho * m - ridge * (m - rho * m_2)
     amplified = theta / s / (1.0 - (1.0 - 2 * ridge / a * dual + (ridge / a) ** 2 * dual_2) / s)
     of_signal = d * ((1.0 - rho * m) / a - ridge / a**2 * (m - rho * m_2))

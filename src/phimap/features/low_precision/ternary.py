@@ -46,7 +46,7 @@ class TernaryRecord(PackableRecord, PointwiseRecord):
     """
 
     projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
-    # Infinite thresholds are never reached.
+    # A threshold may be infinite. No projection passes it, so no feature takes the value beyond it.
     lower: np.ndarray = field(metadata=of_floats("s", finite=False, least=-np.inf))
     upper: np.ndarray = field(metadata=of_floats("s", finite=False, least=-np.inf))
     height: float = field(metadata=of_number(above=0))

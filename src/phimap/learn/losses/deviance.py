@@ -101,8 +101,8 @@ class DevianceSolver(LossSolver):
     """
 
     takes_signs = False
-    # Tolerance of the solution. The relative excess of the objective is half the square of the tolerance, and means
-    # have about ten times its relative error.
+    # Tolerances of the solution if alpha is given and if it is chosen. The relative excess of the objective over its
+    # minimum is about half the square of the tolerance.
     tolerance, chosen_tolerance = 1e-5, 1e-2
 
     def __init__(self):

@@ -179,12 +179,16 @@ def partners() -> list[KernelFamily]:
 def default_families(metrics: tuple[str, ...], n_features: int) -> list[KernelFamily]:
     """The families that ``kernel="auto"`` compares.
 
-    The Laplacian kernel is a product over columns, has kinks, and is nearly additive if it is wide. It suits targets
-    with steps, and tables with many columns of which few matter. Its metric is diagonal, because its distance is a sum
-    over columns. The Matern kernels suit smooth targets and rotated columns, and the neural tangent kernel suits
-    targets that grow without bound. The additive kernel only provides a first metric: if few of many columns matter, an
-    isotropic kernel explains nothing and its gradients are noise. On tables, landmarks had smaller errors than random
-    features for every family except the additive one.
+    The Laplacian kernel is a product over columns and has kinks. With a large length scale it is nearly a sum over
+    columns. It suits targets with steps, and tables with many columns of which few matter. Only a diagonal metric is
+    learned for it, because its distance is a sum over columns. The Matern kernels suit smooth targets, and targets that
+    depend on linear combinations of columns. The neural tangent kernel suits targets that grow without bound.
+
+    The additive kernel is tried at the second rung, because small maps miss most of its terms. It also gives the start
+    for the learning of metrics if the other kernels explain next to nothing. Their gradients are then noise. This
+    happens if few of many columns matter.
+
+    On tables, Nystroem features had smaller errors than random features for every family except the additive one.
     """
     diagonal = tuple(kind for kind in metrics if kind == "diagonal")
     smoother, rougher = (tuple(radial(nu, metrics) for nu in ladder) for ladder in ((2.5, np.inf), (0.5,)))

@@ -27,7 +27,8 @@ _SPARE = 3
 # A further stage follows only if the last stage has lowered the loss by this amount, measured on the rows of the
 # further stage.
 _LEAST_GAIN = 0.005
-# Number of stages with fewer rows, and number of stages whose gain is not tested.
+# Number of first stages, which have fewer rows and directions than later stages, and number of stages that start
+# without a test of the gain of the stage before them.
 _SMALL_STAGES, _LEAST_STAGES = 6, 8
 # Least alpha in units of the number of training rows. The rounding of float32 sums is of this size.
 _LEAST_ALPHA = 4 * float(np.finfo(np.float32).eps)

@@ -21,12 +21,14 @@ def _count(typing_context, word):
 
 @compiled
 def pack_ternary(projected, lower, upper, closed, planes, first):
-    """Set the bits of the k columns from `first` on where a value is above `upper` or below `lower`.
+    """Set the bits of the k columns from `first` on by comparing values with thresholds.
+
+    With one plane, bits mark values above `upper`, and `lower` is ignored. With two planes, the bits of the first mark
+    values above `upper` or below `lower`, and the bits of the second mark values below `lower`. If `closed`, a value
+    equal to `lower` counts as below.
 
     projected (r, k), lower and upper (k,) have one floating dtype and are C-contiguous. planes uint64 (q, r, w) must be
-    zero in these columns. Of two planes, the first marks values above `upper` or below `lower`, the second those below
-    `lower`. With one plane, bits are set above `upper`, and `lower` is ignored. If `closed`, a value equal to `lower`
-    counts as below.
+    zero in these columns.
     """
     n, width = projected.shape
     flat = projected.reshape(-1)

@@ -25,7 +25,8 @@ from phimap.ops.compiled.fourier_steps import times
 from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import BYTES, add, broadcast, lanes_of, load, multiply, store, subtract, transpose
 
-# Number of features of a group of rows that are computed before they are written to the rows.
+# Number of features of each row that the buffer of `_write_product` holds. The buffer holds features of a group of
+# rows, one row for each lane. It is transposed into the rows of the output each time it is full.
 _TOGETHER = 256
 
 

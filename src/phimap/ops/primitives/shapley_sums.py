@@ -126,7 +126,11 @@ def _angles(rows: HalfAngles, background: HalfAngles) -> tuple[list[Array], list
 
 
 def _real_parts(cosines: list[Array], sines: list[Array], rule: Rule) -> list[Array]:
-    """Halves of the integrals (G, n, B, L) of the products of phases without one player, for each player."""
+    """For each player j, half of the integral of ``prod_{l != j} (cos psi_l + i t sin psi_l)`` over [-1, 1].
+
+    Each result is an array (G, n, B, L). The integrand at -t is the conjugate of the integrand at t, so half of the
+    integral is the weighted sum of the real parts at the nodes t >= 0.
+    """
     totals = [0.0 * cosine for cosine in cosines]
     for node, weight in _nodes(rule):
         factors = [(c, node * s) for c, s in zip(cosines, sines, strict=True)]
