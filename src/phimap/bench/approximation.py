@@ -43,7 +43,7 @@ MULTIPLES = (2, 4, 8, 16, 32)
 # Maximum number of training rows of the linear classifiers. With more rows the ranking is the same, and a fit takes
 # hours at s = 32 d.
 MOST_ROWS = 20_000
-# Parameters that are tried: alpha of ridge, divided by the number of rows, and C of liblinear. C is chosen by
+# Parameters that are tried: alpha of ridge regression divided by the number of rows, and C of liblinear. C is chosen by
 # cross-validation with `_FOLDS` folds on at most `_TUNING_ROWS` rows.
 _ALPHAS = tuple(10.0**k for k in range(-6, 1))
 _COSTS = (0.01, 0.1, 1.0, 10.0, 100.0)
@@ -56,7 +56,8 @@ _PAPER = "Liu et al. (2021)"
 LEVERAGE = "leverage"
 #: Projections in the survey's experiment, without LS-RFF.
 SURVEY = ("gaussian", "orthogonal", "sorf", "rom", "fastfood", "qmc", "ssf", "gauss-quadrature")
-#: Best methods in Table 7 by data set, for small and for large widths. An empty list means no significant difference.
+#: Best methods in Table 7 of the survey by data set, first for small widths, then for large ones. An empty list means
+#: that no method is significantly better.
 PUBLISHED = {
     "ijcnn1": (["ssf"], ["sorf", "qmc", "orthogonal"]),
     "EEG": (["ssf"], ["orthogonal"]),
@@ -77,7 +78,7 @@ PUBLISHED_ROWS = {
     "a8a": 22_696,
     "MNIST": 60_000,
 }
-# Names of the measured quantities in figures and, with the prefix, in tables.
+# Names of the measured quantities in figures. In tables a prefix is added.
 _AXES = {
     "error": "relative error",
     "seconds": "seconds",

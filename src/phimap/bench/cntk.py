@@ -53,8 +53,8 @@ PUBLISHED = (
 )
 _NAMES = {"sketch": "CNTKSketch", "gradient": "GradRF", "cnn": "CNN", "exact": "exact CNTK"}
 _PAPER = "Zandieh et al. (2021)"
-# Maximum numbers of training and test images of the exact kernel. The 375,000 pairs take one core an hour at 32 x 32
-# pixels.
+# Maximum number of training images, and of test images, of the exact kernel. Its values at the resulting 375,000 pairs
+# take one core an hour at 32 x 32 pixels.
 EXACT_ROWS = 500
 # Default number of training images. Larger sets take hours on a CPU.
 _MOST_ROWS = 2000

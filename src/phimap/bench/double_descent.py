@@ -36,7 +36,8 @@ PUBLISHED = {
     "MNIST": "200 rows of 784 columns, lambda = 1e-8",
 }
 _CLASSES = {"MNIST": "MNIST, class 1 versus class 2"}
-# Ratios below, at and above the peak of the test error; smallest alpha for which means over few draws are accurate.
+# Ratios below, at and above the peak of the test error. Then the smallest alpha for which means over few draws are
+# accurate.
 _PHASES, _COMPARED = (0.2, 1.0, 10.0), 1e-3
 _GAUSSIAN_ROWS, _GAUSSIAN_COLUMNS, _NOISE = 400, 200, 0.3
 

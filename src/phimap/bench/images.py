@@ -11,7 +11,7 @@ import numpy as np
 
 from phimap.bench.datasets import locate_first
 
-#: Files of CIFAR-10 in order of preference, with a description of the images for the results.
+#: Names of files with CIFAR-10, in order of preference. Each has a description of its images, which results state.
 CIFAR10 = {
     "cifar10_full.npz": "CIFAR-10, lossless",
     "cifar10_jpeg.npz": "CIFAR-10 as lossy JPEG",

@@ -39,8 +39,8 @@ ERROR_ROWS = 1000
 PEER, OURS = "scikit-learn", "polysketch"
 # Maximum number of rows to which maps are fitted.
 _FIT_ROWS = 5000
-# Maximum of rows times degree times width in one call of `transform`. Scikit-learn's map holds all transforms of these
-# rows in memory at once.
+# Maximum of the product of rows, degree and width in one call of `transform`. Scikit-learn's map holds so many numbers
+# in memory at once: the transforms of all rows.
 _PIECE = 2**25
 
 

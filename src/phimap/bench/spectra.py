@@ -58,9 +58,9 @@ KERNELS: Mapping[str, tuple[Matrix, Any]] = {
     "gaussian": (lambda X, seed: pm.kernels.Gaussian()(X), pm.kernels.Gaussian()),
 }
 _PUBLISHED_SIZE = f"p = {DIMENSION}, n = {ROWS:,}"
-#: Place in the source, and published size, by kernel. Figure 2 has ReLU features with both distributions of the
-#: directions, on the left Gaussian and on the right Student-t. The mean over Gaussian draws and the Gaussian kernel are
-#: not in the figure.
+#: For a kernel, its place in the source, and the published size. Figure 2 shows ReLU features, on the left with
+#: Gaussian directions and on the right with Student-t directions. It shows neither the mean over Gaussian draws nor the
+#: Gaussian kernel.
 PLACES = {
     "relu": ("Theorem 1 and Figure 2, left", _PUBLISHED_SIZE),
     "relu-gaussian-draws": ("Theorem 1", "-"),

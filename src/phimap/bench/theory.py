@@ -26,21 +26,22 @@ from phimap.bench.options import BenchOptions
 _SURVEY, _HAN, _ZANDIEH = "Liu et al. (2021)", "Han et al. (2021)", "Zandieh et al. (2021)"
 EPSILON, DELTA, ALPHA = 0.5, 0.1, 0.2
 ROWS, _LENGTH_SCALE = 12, 0.5
-# For each variance: number of columns, number of directions, distances in length scales, and number of draws. The
-# relative error of a measured variance is then 4 %.
+# For each variance: number of columns, number of directions, distances in length scales, and number of draws. With this
+# many draws the relative error of a measured variance is 4 %.
 COLUMNS, DIRECTIONS, TAUS, DRAWS = 16, 32, (0.5, 1.0, 2.0), 2000
 _SIZE = f"{DIRECTIONS} directions, {COLUMNS} columns"
 # Number of draws for each bound, and number of features formed at a time.
 _BOUND_DRAWS, _PIECE = 15, 100_000
-# For the bias of normalised features: number of draws, which gives a relative error of 5 %, and number of draws at a
-# time. For SORF: number of columns and distances for which the bound is informative, and number of draws.
+# For the bias of normalised features: the number of draws, and the number of draws at a time. With all draws the
+# relative error of the bias is 5 %. For SORF: the number of columns, distances for which the bound is informative, and
+# the number of draws.
 _BIAS_DRAWS, _BIAS_PIECE = 1_600_000, 20_000
 SORF_COLUMNS, SORF_TAUS, _SORF_DRAWS = 256, (0.2, 0.8), 200
-# For sketched products: numbers of columns of the vector with equal entries and of the matrix, number of draws for the
-# vector, and alpha for the matrix.
+# For sketched products, in this order: the number of columns of the vector with equal entries, the number of columns to
+# which other rows are mapped, the number of draws for the vector, and alpha for the other rows.
 _FLAT_COLUMNS, _WIDE_COLUMNS, _SKETCH_DRAWS, SKETCH_ALPHA = 8, 64, 200, 0.5
 
-#: Name in the survey and options of the map, by method of `phimap.theory.estimator_variance`.
+#: For each method of `phimap.theory.estimator_variance`, its name in the survey, and options of the map.
 VARIANCES: dict[str, tuple[str, dict[str, Any]]] = {
     "gaussian": ("RFF", {"projection": "gaussian"}),
     "gaussian-offset": ("RFF with offsets", {"projection": "gaussian", "pairing": "offset"}),
@@ -50,9 +51,10 @@ VARIANCES: dict[str, tuple[str, dict[str, Any]]] = {
     "fastfood": ("Fastfood (an upper bound)", {"projection": "fastfood"}),
 }
 
-# Methods whose variance the survey does not print. For ORF it has a ratio for many columns.
+# Methods whose variance the survey does not print. For ORF it prints only the ratio of variances in the limit of many
+# columns.
 _OWN_FORMULAS = ("gaussian-offset", "orthogonal", "orthogonal-offset")
-# The source's bound is a minimum of two terms. The experiment tests this term.
+# For a bound that is a minimum of two terms in the source, words that name the tested term.
 _BRANCHES = {(_ZANDIEH, "Theorem 7"): " of the branch without ranks"}
 
 
@@ -164,7 +166,8 @@ def _pairs(X: np.ndarray, s: int, rng: np.random.Generator) -> np.ndarray:
     return np.concatenate([np.cos(projected), np.sin(projected)], axis=1) / np.sqrt(s)
 
 
-#: Bounds by name: papers and places, a function of rows, number and generator that makes features, and the kernel.
+#: For each bound: papers with places in them, a function that makes features from rows, a number of features and a
+#: generator, and the kernel.
 BOUNDS: dict[str, tuple[Sequence[tuple[str, str]], Callable[..., np.ndarray], Any]] = {
     "arccosine0-spectral": (
         ((_HAN, "Theorem 2"), (_ZANDIEH, "Theorem 6")),

@@ -9,8 +9,8 @@ import numpy as np
 
 from phimap.random_map import MapRecord, RandomMap
 
-# A plan is measured only if its predicted error is at most this many times the predicted error of the first plan.
-# Predictions can be wrong by this factor: for sketches of few inputs they are too low.
+# A plan is a candidate only if its predicted error is at most this many times the predicted error of the first
+# candidate. Predictions can be wrong by this factor: for sketches of few inputs they are too low.
 _DOUBT = 3.0
 
 

@@ -21,8 +21,8 @@ _HADAMARD_ORDER = 128
 _TORCH_DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
 _NUMPY_DTYPES = {tensor: array for array, tensor in _TORCH_DTYPES.items()}
 
-# Scratch memory of a tile on a GPU: at least this many bytes. It may be more, up to 1/64 of the device's memory and 1/8
-# of the memory budget, which leaves room for a few arrays of that size.
+# The scratch memory of a tile on a GPU is the smaller of 1/64 of the device's memory and 1/8 of the memory budget, but
+# at least this many bytes. The budget thus has room for a few arrays of the size of a tile.
 _LEAST_CUDA_TILE = 256 * 2**20
 _DEVICE_SHARE, _BUDGET_SHARE = 64, 8
 

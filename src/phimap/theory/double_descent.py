@@ -13,8 +13,8 @@ from phimap._validation import check_choice, check_finite, check_real
 from phimap.kernels import Kernel, StationaryKernel
 from phimap.theory.moments import covariate_moments
 
-# Limits of Newton's method for the logarithms of the ridges: maximum length of a step, maximum number of steps, and
-# maximum number of halvings of a step that does not reduce the residual.
+# Newton's method finds the logarithms of the ridges. These are the maximum length of a step, the maximum number of
+# steps, and the maximum number of halvings of a step that does not reduce the residual.
 _LONGEST_STEP, _MOST_STEPS, _MOST_HALVINGS = 3.0, 200, 30
 # Relative error of the ridges at which the iteration stops.
 _TOLERANCE = 1e-11

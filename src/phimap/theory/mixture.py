@@ -12,9 +12,9 @@ from phimap._validation import check_real
 from phimap.theory.moments import hermite_energies
 from phimap.theory.ternary import Ternary, check_two_or_three, check_varies, ternary_thresholds
 
-# Largest threshold in standard deviations, and number of grid points. About one of 700 values exceeds a threshold of 3.
-# A function with a larger threshold would need such a large height that it would dominate all other functions at finite
-# width.
+# Largest absolute threshold in standard deviations, and number of thresholds on the grid. About one of 700 values
+# exceeds a threshold of 3. A function with a larger threshold would need a large height. At finite width it would then
+# dominate all other functions.
 _LARGEST, _STEPS = 3.0, 61
 
 

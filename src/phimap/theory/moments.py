@@ -22,14 +22,14 @@ NAMED: dict[str, Activation] = {
     "step": lambda t: np.where(t > 0, 1.0, 0.0),
 }
 
-# Limit of the Gaussian integral in standard deviations, width of the first panels, and number of Gauss-Legendre nodes
-# per panel. The density beyond the limit is below 1e-145, so activations may grow like exp(10 t).
+# Gaussian integrals are computed up to `_REACH` standard deviations, in panels of the width `_PANEL`, each with
+# `_NODES` Gauss-Legendre nodes. The density beyond `_REACH` is below 1e-145, so activations may grow like exp(10 t).
 _REACH, _PANEL, _NODES = 26.0, 2.0, 20
 # Share of a panel's width at which it is split. It is not 1/2: for a jump in the middle of a panel, the sum over two
 # halves could agree with the whole although both are wrong.
 _SPLIT = 0.382
-# Maximum number of successive splits, with which a jump is located to a width of 1e-13; maximum number of panels, which
-# is reached by an activation with more than a thousand jumps.
+# Maximum number of successive splits of a panel. They locate a jump to a width of 1e-13. Then the maximum number of
+# panels. Only an activation with more than a thousand jumps reaches it.
 _DEPTH, _MOST_PANELS = 64, 2000
 _TOLERANCE = 1e-14
 # A variance below this share of the second moment counts as zero.

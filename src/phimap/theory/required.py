@@ -11,8 +11,8 @@ from phimap.theory import approximation, learning, lemmas, neural
 from phimap.theory.bounds import Bound, Registry, RequiredFeatures, Widths
 
 _FAMILIES: tuple[Registry, ...] = (approximation.BOUNDS, learning.BOUNDS, neural.BOUNDS, lemmas.BOUNDS)
-# Parts of a map whose widths add up to the output width. Step features are not among them, because they enter only
-# products.
+# Parts of a map whose widths add up to the output width. Step features are not among them, because they are only
+# factors of products.
 _OUTPUT_PARTS = ("relu", "sketch")
 
 

@@ -13,9 +13,10 @@ from phimap.theory.moments import GaussianMoments, gaussian_moments
 
 # Largest threshold in standard deviations. Values beyond it practically never occur.
 _LARGEST = 8.0
-# Number of grid points of the first search for the thresholds with a given d0; roots and minima are then refined.
+# Number of points of the grid on which thresholds are first searched. Roots and minima between the points are then
+# refined.
 _GRID = 400
-# Moments with an error below this share of the variance count as matched.
+# A moment counts as matched if its error is below this share of the variance.
 _MATCHED = 1e-8
 # A linear term below this share of the variance counts as zero.
 _NEGLIGIBLE = 1e-10

@@ -12,8 +12,8 @@ from scipy.special import hyp0f1, hyp1f1
 from phimap._validation import check_choice, check_integer
 from phimap.kernels.zonal import zonal_rule
 
-# Number of columns up to which SciPy evaluates the Bessel function. For more columns its factors can overflow and
-# underflow, and the midpoint rule is exact up to rounding.
+# Number of columns up to which SciPy evaluates the Bessel function. For more columns factors of the formula can
+# overflow or underflow. A midpoint rule is used instead, and is then exact up to rounding.
 _MOST_BESSEL = 64
 
 #: A function of tau squared, the number of directions s and the number of columns d; values have the shape of tau.

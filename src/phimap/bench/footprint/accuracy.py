@@ -42,11 +42,11 @@ _LENGTH_SCALE_ROWS = 1000
 _DIGITS = "MNIST 7-9"
 #: Sets whose files users make themselves.
 CONVERTED = ("Cov-Type", "Census", "Fashion-MNIST")
-#: Figure of the source on accuracy by bytes, and the size of its experiment, by set and model. Figure 4 has the squared
-#: error on Census.
+#: For a set and a model, the figure of the source that shows accuracy by bytes, and the size of its experiment. Figure
+#: 4 shows the squared error on Census instead.
 BY_BYTES = {("Cov-Type", "logistic"): ("Figure 1", "418,000 training and 116,000 test rows, m = 100 to 50,000")}
-#: Figures of the source on accuracy by the number of features, and the sizes of their experiments, by set. The caption
-#: of Figure 12 repeats the numbers of rows of Figure 11.
+#: For a set, the figure of the source that shows accuracy by the number of features, and the size of its experiment.
+#: The caption of Figure 12 repeats the numbers of rows of Figure 11.
 BY_NUMBER = {
     "a8a": ("Figure 10", "22,696 training and 9,865 test rows, libsvm"),
     "ijcnn1": ("Figure 11", "49,990 training and 91,701 test rows, libsvm"),
@@ -56,7 +56,7 @@ _SETS = ("a8a", "ijcnn1", "adult", "magic04", "skin", _DIGITS)
 #: Linear models: our ridge regression, and two models that scikit-learn fits by stochastic gradients.
 MODELS = ("ridge", "logistic", "svm")
 _LOSSES = {"logistic": "log_loss", "svm": "hinge"}
-# Methods compared in the source's figures, by bytes and by the number of features.
+# Methods in the source's figures on accuracy by bytes, and in its figures on accuracy by the number of features.
 _OF_BYTES = ("trf", "lp-rff-1", "lp-rff-8", "nystroem", "nystroem-16")
 _OF_NUMBER = ("trf", "rff", "orf", "ssf")
 # Penalties that the gradient methods try. The one that is best on a fifth of the training rows is used.

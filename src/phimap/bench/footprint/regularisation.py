@@ -41,7 +41,7 @@ FIGURES = {
 KERNEL, FOURIER = "kernel", "rff"
 _MIXTURE = "trf-mixture 0.5"
 _ROWS, _TEST_ROWS, _COLUMNS = 1024, 512, 512
-# Squared norm of the rows. At this norm, d0 of the Gaussian kernel is 0.39, as in Figure 3.
+# Squared norm of the rows. At this norm the coefficient d0 of the Gaussian kernel is 0.39, as in Figure 3.
 _TAU = 1.34
 
 

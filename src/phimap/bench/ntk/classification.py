@@ -82,11 +82,10 @@ _NAMES = {
 _SCALE_ROWS = 1000
 # Default maximum number of rows of a set, because tuned fits to larger sets take minutes.
 _MOST_ROWS = 300
-# Maximum number of rows of a set for which 10, 20, ..., 100 features are tried. For larger sets, twice as many are
-# tried.
+# For sets of at most this many rows, 10, 20, ..., 100 features are tried. For larger sets these numbers are doubled.
 _FEW_ROWS = 600
-# Maximum number of iterations of a support vector machine, or ten iterations per row if that is more. Without a limit,
-# a machine with a large cost may not converge on overlapping classes.
+# Maximum number of iterations of a support vector machine. If ten iterations per row are more, they are the maximum.
+# Without a maximum, a machine with a large cost may not converge on overlapping classes.
 _MOST_STEPS = 10_000
 
 

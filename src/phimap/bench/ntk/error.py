@@ -32,7 +32,7 @@ from phimap.kernels import NTK
 DEPTHS = (1, 2, 4)
 WIDTHS = (1024, 4096)
 ERROR_ROWS = 1000
-#: Shares of the sketch in the width, over which the publication averages.
+#: Shares of the sketch's features in all features. The publication averages the error over these shares.
 SHARES = tuple(part / 10 for part in range(1, 10))
 CHOSEN = ("gradient", "tensor", "shares", "features", "sketch")
 #: Published result, in words, because Figure 2 is a plot without numbers.

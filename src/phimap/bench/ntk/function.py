@@ -27,8 +27,8 @@ from phimap.kernels.expansion import fitted_coefficients
 DEPTHS = (2, 4, 8, 16, 32)
 FITTED_DEPTH, DEGREE = 3, 8
 COSINES = np.linspace(-1.0, 1.0, 2001)
-#: Level of the function according to Section 2: "a nearly constant value of roughly 0.3 (L + 1) on the interval [-1, 1
-#: - O(1 / L)]".
+#: Level of the function divided by L + 1, for depth L. Section 2 states "a nearly constant value of roughly 0.3 (L + 1)
+#: on the interval [-1, 1 - O(1 / L)]".
 KNEE = 0.3
 
 

@@ -46,7 +46,8 @@ PUBLISHED_ROWS = {
     "protein": 39_617,
     "SuperConduct": 19_077,
 }
-# Published mean squared errors, and seconds on the papers' machines, by paper and width, then set; columns are methods.
+# Published mean squared errors, and seconds on the papers' machines. The keys are the paper and the width, then the
+# set. The columns are the methods in `_COLUMNS`.
 _COLUMNS = ("rbf", "rff", "ntk", "published", "sketch", "published-countsketch", "published-gibbs")
 _RESULTS = {
     ("Zandieh et al. (2021)", 8192): {
@@ -62,7 +63,7 @@ _RESULTS = {
         "SuperConduct": ((2239.83, 19.5), (1175.13, 7.1), (513.25, 51.9), None, None, (527.58, 7.9), (492.78, 12.7)),
     },
 }
-#: The published results by paper and width, then set, then method.
+#: The published results. The keys are the paper and the width, then the set, then the method.
 PUBLISHED = {
     paper: {
         name: {method: result for method, result in zip(_COLUMNS, row, strict=False) if result is not None}

@@ -21,7 +21,7 @@ EXACT_ROWS = 5000
 # Grid of C and gamma for the support vector machine; gamma is in units of 1 / d, for d standardised columns.
 _PENALTIES, _GAMMAS = (1.0, 10.0, 100.0), (0.25, 1.0, 4.0)
 _FOLDS = 3
-# Share of the training rows that are held out, on which xRFM stops early and chooses hyper-parameters.
+# Share of the training rows that are held out for xRFM. On these rows it stops early and chooses hyper-parameters.
 _HELD_OUT = 0.2
 
 

@@ -22,7 +22,7 @@ SPLITS = (0, 1, 2)
 OURS, PEERS = "phimap", ("lightgbm", "hgb", "catboost")
 TASKS = ("regression", "classification")
 
-# Two methods are equally good on a table if the ratio of their errors, or its inverse, is at most this.
+# Two methods are equally good on a table if the larger error is at most this multiple of the smaller error.
 _NEAR = 1.05
 
 

@@ -16,9 +16,9 @@ from phimap.features.cntk.units import FoldedUnits, Units
 from phimap.ops import Array, Ops
 from phimap.records import of_number, of_signs
 
-# The images that all threads process at a time take at most the byte budget divided by this number.
+# The images that all threads process at a time take at most one part in this many of the byte budget.
 _BUDGET_SHARE = 4
-# This many regions of the largest size fit into the stated share of the byte budget. The size of a region affects the
+# Number of regions of the largest size that fit into this part of the byte budget. The size of a region affects the
 # rounding of sums over pixels, so it depends neither on the number of threads nor on the free memory.
 _REGIONS = 8
 # Numbers stored per pixel in addition to its features: variances and moments of the layers.

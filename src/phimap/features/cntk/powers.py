@@ -11,7 +11,7 @@ from phimap.kernels.expansion import nonnegative_fit
 from phimap.random_map import MapRecord
 from phimap.sketches import PolySketch
 
-# Number of nodes of the fit, many more than coefficients.
+# Number of cosines at which a function is fitted. It is much larger than the number of coefficients.
 _N_NODES = 200
 # Weight of the cosine 1 in the fit. The weight makes the fit almost exact there, because neighbouring pixels have
 # cosines near 1.

@@ -25,8 +25,8 @@ from phimap.sketches.transform_rows import padded_width
 # Names of the parameters that apply only to the published construction.
 _PUBLISHED = ("phi_components", "psi_components", "relu_components", "step_components", "epsilon", "delta")
 _PUBLISHED_DEGREE = 8
-# Default number of hidden features for small output widths; at most half of the output width. Up to this number,
-# further hidden features clearly reduce the error.
+# Least default number of hidden features, if it is at most half of the output width. Up to this number, further hidden
+# features clearly reduce the error.
 _LEAST_HIDDEN = 1024
 
 

@@ -35,7 +35,8 @@ from phimap.records import Record, of_number, with_lengths
 # Quadrature rule for moments of an activation: evenly spaced points up to 8 standard deviations. Their number is even,
 # so that no point is at 0, where activations may have a kink.
 _POINTS, _REACH = 128, 8.0
-# Derivatives are central differences over twice this step, a power of two, with errors of about 1e-5.
+# Step of the central differences that approximate derivatives of activations. Their errors are about 1e-5. The step is
+# a power of two, so that scaling by it is exact.
 _STEP = 2.0**-7
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize
 
-# Largest number of steps, and relative decrease of the objective below which they end.
+# Largest number of steps. The iteration ends earlier if the relative decrease of the objective in a step, or the
+# projected gradient, is below the second number.
 _MOST_STEPS, _TOLERANCE = 2000, 1e-10
 
 

@@ -23,7 +23,7 @@ from phimap.records import of_floats, of_indices, with_lengths
 
 # Ratio of the width of the default inner map to the number of features that are kept.
 _POOL = 4
-# Number of l x l matrices in memory during the choice of columns, for an inner map of width l.
+# Number of square matrices in memory during the choice of columns. Their order is the width of the inner map.
 _MATRICES = 4
 
 

@@ -20,7 +20,7 @@ from phimap.projections.dense import DenseRecord
 
 # Number of frequencies whose cosines and sines are in memory at a time.
 _BLOCK = 1024
-# Maximum number of n x n matrices, for n rows, that scores and weights hold in memory.
+# Maximum number of square matrices in memory while scores and weights are computed. Their order is the number of rows.
 _MATRICES = 4
 
 

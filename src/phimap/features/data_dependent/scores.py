@@ -12,9 +12,9 @@ from phimap.features.data_dependent.pool import for_blocks
 from phimap.features.nystroem.landmarks import nystroem_factor
 from phimap.kernels import Kernel
 
-# Oversampling of `path_following`: the expected number of draws of an item of score 1.
+# The parameter of `path_following` for oversampling: the expected number of draws of an item of score 1.
 _OVERSAMPLING = 4.0
-# The automatic alpha makes the statistical dimension this share of min(width, number of rows).
+# Statistical dimension of the kernel at the automatic alpha, as a share of min(width, number of rows).
 _DIMENSION_SHARE = 1 / 8
 
 

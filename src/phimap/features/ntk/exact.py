@@ -21,7 +21,8 @@ from phimap.projections import Projection
 from phimap.random_map import MapRecord
 
 REMAINDERS = ("auto", "sketch", "activation")
-# Number of rows on which errors are compared, and number of quantiles that represent the distribution of the cosines.
+# Number of rows on which the errors of maps are compared, and number of quantiles that represent the distribution of
+# the cosines between rows.
 _TEST_ROWS, _QUANTILES = 128, 400
 # Largest input width at which activations are considered if there are no data. For wider inputs, sketches are as
 # accurate and faster.

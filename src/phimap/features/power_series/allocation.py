@@ -13,10 +13,11 @@ from phimap.features.power_series.norms import NormSeries
 from phimap.features.power_series.powers import unit_variance
 from phimap.features.power_series.terms import n_monomials
 
-# Maximum number of polynomials of the position that multiply the exact linear term. The first of them dominates.
+# Maximum number of functions of the norm by which the linear term is multiplied if it is represented exactly. The first
+# function dominates.
 _MOST_FACTORS = 3
-# A degree in `exact_degrees` is represented exactly, for any predicted error, if its monomials take at most one in this
-# many of all features.
+# A degree in `exact_degrees` is represented exactly, whatever its predicted error, if its monomials take at most one in
+# this many of all features.
 _LARGE = 4
 # Factors of the norms below this share of the kernel are dropped.
 _NEGLIGIBLE = 1e-7

@@ -22,24 +22,24 @@ from phimap.kernels.geometry import row_norms
 from phimap.ops import Array, Ops, host, single_threaded_blas
 from phimap.records import Record, of_number
 
-# Numbers of nodes that are tried in this order, until the interpolation error is below the tolerance. The error is
-# relative to ``sqrt(k(x, x) k(y, y))``.
+# Numbers of norms at which functions of the norm are interpolated. They are tried in this order, until the error of the
+# interpolation is below the tolerance. The error is relative to ``sqrt(k(x, x) k(y, y))``.
 _NODES, _TOLERANCE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32), 1e-4
 _MOST_NODES = 64
-# Number of norms at which the error of the fit is measured. Number of these norms that select the powers of the cosine.
-# Least share of the coefficient of a selected power.
+# Number of norms at which the error of the fit is measured, and number of these norms at which powers of the cosine are
+# selected. A power is selected if its coefficient is more than the third number times the sum of all coefficients.
 _TEST_NORMS, _SUPPORTS, _LEAST_COEFFICIENT = 20, 5, 1e-6
 # Weight of errors at the nodes relative to errors at the sample's norms, so that the fit covers the whole interval.
 _ELSEWHERE = 0.1
-# Number of norms, and the cosines, at which the interpolation error is measured.
+# Number of norms at which the interpolation error is measured, and the cosines at which it is measured.
 _TESTED, _COSINES = 9, np.array([-1.0, -0.5, 0.0, 0.5, 0.9, 1.0])
 # Largest number of rows in the kernel matrix for which error and noise are balanced. It is also the assumed number of
 # unknown rows.
 _MOST_ROWS = 500
-# Assumed largest norm of new rows: `_MARGIN` times the largest norm of the sample, or `_REACH` * sqrt(d) without a
-# sample.
+# The assumed largest norm of new rows is `_MARGIN` times the largest norm of the sample. Without a sample it is
+# `_REACH` times sqrt(d), for d columns.
 _MARGIN, _REACH = 1.1, 4.0
-# Number of cached fits, of a few megabytes each: maps on the same data that differ in width or seed share one fit.
+# Number of cached fits of a few megabytes each. Maps on the same data that differ in width or seed share one fit.
 _REMEMBERED = 4
 # Eigenvalues below this share of the largest matrix's trace are rounding errors.
 _ROUNDING = 1e-10

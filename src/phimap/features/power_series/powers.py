@@ -91,8 +91,9 @@ class ReducedRecord(MapRecord):
         self.reduction.apply(ops, features, out, first)
 
 
-# The width of the inner nodes of a tree is `_INNER_SHARE` times the squared cosine of two rows times the largest output
-# width, but at least `_INNER_WIDTH`. The error of inner nodes is proportional to the squared cosine.
+# The width of the inner nodes of a tree is at least `_INNER_WIDTH`. It is larger for rows with a large mean squared
+# cosine, because the error of inner nodes is proportional to it: `_INNER_SHARE` times the squared cosine times the
+# largest output width. It never exceeds the largest output width.
 _INNER_SHARE = 4
 _INNER_WIDTH = 1024
 # Number of features that compact Maclaurin maps draw for each feature that they keep.

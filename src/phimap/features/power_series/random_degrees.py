@@ -20,7 +20,7 @@ from phimap.sketches.signs import fair_factors
 RANDOM_DEGREES = "random-maclaurin"
 """Name of this method in `DotProductFeatures`."""
 
-# The probability of degree n is proportional to this number to the power -(n + 1), as in the source.
+# The probability of degree n is proportional to ``_BASE ** -(n + 1)``, as in the source.
 _BASE = 2.0
 # Default degree of a polynomial fitted to a function of the cosine, as in `NTKSketch`.
 _FITTED_DEGREE = 8

@@ -12,14 +12,15 @@ from scipy import sparse
 from phimap.kernels.geometry import unit_rows
 from phimap.ops import Array, ops_for, single_threaded_blas
 
-# Maximum number of rows in a sample, a lower limit of this maximum for wide data, and maximum number of entries in a
-# sample.
+# A sample has at most `_MOST_ROWS` rows, and at most `_MOST_NUMBERS` entries. The second limit does not apply to a
+# sample of `_FEWEST_WIDE_ROWS` rows.
 _MOST_ROWS, _FEWEST_WIDE_ROWS, _MOST_NUMBERS = 1024, 64, 2**23
 # Least number of rows whose moments are considered representative of new rows.
 _LEAST_ROWS = 8
 # Maximum number of rows for `RowSample.cosines`, which holds the cosines between all pairs of these rows.
 _PAIR_ROWS = 256
-# Rows stay sparse if they are more than `_WIDE` times as wide as the map and at most one entry in `_SPARSE` is nonzero.
+# Rows stay sparse if they have more than `_WIDE` times as many columns as the map has features, and if at most one
+# entry in `_SPARSE` is nonzero.
 _WIDE, _SPARSE = 8, 16
 
 

@@ -23,10 +23,10 @@ from phimap.kernels.expansion import fit_error, fitted_coefficients
 
 # Degrees that are tried for the polynomial fitted to a function of the cosine. Few of its coefficients are nonzero.
 _FITTED_DEGREES = (1, 2, 4, 8, 16, 32, 64)
-# The search for a degree always goes beyond this degree: degree 2 adds only one power, which is useless for an odd
-# kernel.
+# The search for a degree does not end at this degree or a smaller one. Degree 2 adds only one power, which is useless
+# for an odd kernel, so a larger degree may have a smaller error even if degree 2 has not.
 _LEAST_LAST = 2
-# The degree is doubled only if the predicted error falls below this share of the previous error.
+# A larger degree is chosen only if its predicted error is below this share of the error of the last chosen degree.
 _GAIN = 0.95
 
 

@@ -28,8 +28,8 @@ from phimap.projections.base import ProjectionRecord
 from phimap.random_map import MapRecord
 from phimap.records import of_floats, of_number, with_lengths
 
-# Number of intervals of a table. It gives several intervals for each oscillation of the polynomial of the highest
-# degree.
+# Number of intervals of a table of function values. Each oscillation of the polynomial of the highest degree covers
+# several intervals.
 _INTERVALS = 2**12
 # Largest projection in a table. Projections of unit rows on directions of length sqrt(d) exceed it with a probability
 # of about 1e-15.

@@ -32,7 +32,8 @@ from phimap.ops.compiled.vectors import (
     within_8,
 )
 
-# Narrow blocks are transformed together, up to this many numbers: 16 kB of float32, half of a common L1 cache.
+# Largest number of entries of the narrow blocks that are transformed together. In float32 they take 16 kB, half of a
+# common L1 cache.
 TOGETHER = 4096
 
 

@@ -85,8 +85,8 @@ rotated: Any = intrinsic(_rotated)
 accumulate: Any = intrinsic(_accumulate)
 #: ``zero_like(vector)``: a vector of zeros with the type of `vector`.
 zero_like: Any = intrinsic(_zero_like)
-#: ``above(values, i, limits, j)``, ``below``, ``at_most``: bit k is set if value i + k is above, below, or at most
-#: limit j + k. Both arrays are flat and of the same float dtype.
+#: ``above(values, i, limits, j)``: a word of 64 bits; bit k is set if ``values[i + k] > limits[j + k]``. For `below`
+#: the comparison is <, and for `at_most` it is <=. Both arrays are flat and of the same float dtype.
 above: Any = _compared(">")
 below: Any = _compared("<")
 at_most: Any = _compared("<=")

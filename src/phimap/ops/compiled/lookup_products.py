@@ -24,17 +24,17 @@ from phimap.ops.compiled.integer_vectors import accumulate, masked, rotated, shi
 from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import add, load_long, store, subtract
 
-# Number of fields in a lane, and number of lanes. Together they have 96 fields, for products with 96 rows of the first
-# factor.
+# Number of fields in a lane, and number of lanes of a vector. A vector has 96 fields, one for each of 96 rows of the
+# first factor.
 _FIELDS, _LANES = 12, 8
-# Number of words of a plane whose products are summed in fields of 10 bits. The sum is at most 3 * 16 * 8 = 384. The
-# uppermost field has only 9 bits and holds up to 511.
+# Number of words of a plane in a group. Their products are summed in fields of 10 bits. The sum is at most
+# 3 * 16 * 8 = 384. This fits the uppermost field, which has only 9 bits and holds up to 511.
 _WORDS = 3
-# Maximum number of groups of words whose sums fit in 20 bits.
+# Maximum number of groups of words whose sums, each at most 384, add up in a field of 20 bits.
 _GROUPS = (2**20 - 1) // 384
-# Number of rows of the second factor whose results are written at a time, so that their counts stay in the L1 cache.
+# Number of rows of the second factor whose products are written at a time. Their sums stay in the L1 cache.
 _TILE = 32
-# Number of entries of a table and of codes in a group of words: first for bits, then for signs and zeros.
+# For bits, and for signs and zeros: the number of entries of a table, and the number of codes in a group of words.
 _BITS, _SIGNS = (256, 8 * _WORDS), (81, 16 * _WORDS)
 _EVEN = np.uint64(sum(31 << 5 * field for field in range(0, _FIELDS, 2)))
 _SPREAD = np.uint64(sum(1023 << 20 * field for field in range(_FIELDS // 4)))

@@ -7,8 +7,8 @@ import numpy as np
 from phimap.ops.compiled.jit import compiled
 from phimap.ops.compiled.packed import mixed
 
-# Pitches and shifts of this many grids are read for all rows of a tile, before the next grids follow: up to 32 KB for
-# 32 columns.
+# Number of grids whose cells are found for all rows of a tile before the next grids follow. The pitches and shifts of
+# these grids then stay in the cache: for 32 columns they take 32 KB.
 _GRIDS = 64
 
 

@@ -15,10 +15,11 @@ from phimap.ops.compiled.vectors import add, broadcast, lanes_of, lanes_of_long,
 # Number of inputs whose signed sums are in one table, and number of these sums.
 CODED = len(TERNARY_PLACES)
 N_CODES = 3**CODED
-# Number of tables in use at a time. They take 83 KB with vectors of 64 bytes, a part of the L2 cache.
+# Number of tables in use at a time. With vectors of 64 bytes they take 83 KB, so they fit the L2 cache.
 _TABLES = 16
-# Number of rows transposed at a time, so that an addition acts on whole vectors. With 16 rows, two registers of eight
-# floats, the columns of some hundred inputs stay in the L1 and L2 caches, and two independent additions overlap.
+# Number of rows that are transposed at a time, so that an addition acts on whole vectors. Sixteen floats fill two
+# registers of 32 bytes, so two independent additions overlap. The columns of some hundred inputs stay in the L1 and L2
+# caches.
 _GROUP = 16
 # Number of results that are collected before they are written to their rows, so that whole cache lines are written.
 _RESULTS = 32

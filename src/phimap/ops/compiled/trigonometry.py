@@ -51,7 +51,8 @@ from phimap.ops.compiled.vectors import (
 
 _LIMITS = {np.dtype(np.float32): 2.0**13, np.dtype(np.float64): 2.0**26}
 
-# The three parts of pi/2, then the coefficients of S and C, lowest first.
+# `_PARTS` are three numbers whose sum is pi/2. `_SINE` and `_COSINE` are the coefficients of the polynomials S and C,
+# lowest first.
 _PARTS = {
     np.dtype(np.float32): ("0x1.92p+0", "0x1.fb8p-12", "-0x1.5dde98p-23"),
     np.dtype(np.float64): ("0x1.921fb54p+0", "0x1.10b462p-30", "-0x1.cb3b399d747f2p-55"),

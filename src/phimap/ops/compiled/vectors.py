@@ -27,7 +27,8 @@ def _register_bytes() -> int:
 #: Size of a vector in bytes: the size of the registers on x86 processors; elsewhere a vector of 32 bytes takes several
 #: registers. It is a constant in compiled code, which numba caches separately for each set of processor features.
 BYTES = _register_bytes()
-#: Size of a long vector in bytes: one register or two. Two hide the latency of long chains of operations.
+#: Size of a long vector in bytes. It takes one register or two. With two registers, two operations overlap, which hides
+#: the latency of long chains of operations.
 LONG_BYTES = 64
 # This flag lets the compiler fuse a product and a sum into one instruction, without rounding the product.
 CONTRACT = ("contract",)

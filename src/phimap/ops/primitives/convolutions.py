@@ -10,7 +10,8 @@ from phimap.ops.primitive import primitive
 def convolution_transforms(ops: Ops, X: Array, factors: Array, length: int) -> Array:
     """Return the real Fourier transforms of the rows of `X` (r, d) times `factors` (d,), for `convolutions`.
 
-    The products are padded with zeros to `length`, which is even and a product of powers of 2, 3 and 5. `X` is dense. The format of the result depends on the backend.
+    The products are padded with zeros to `length`, which is even and a product of powers of 2, 3 and 5. `X` is dense.
+    The format of the result depends on the backend.
     """
     return ops.rfft(X * factors, length)
 

@@ -11,7 +11,7 @@ from phimap.ops.primitive import primitive
 
 # Least kernel value that is not rounded to 0: the product of two such numbers is a normal number in float32.
 _LEAST_VALUE = float(np.finfo(np.float32).tiny) ** 0.5
-# Number of rows that are rounded at once, which bounds the memory.
+# Number of rows of the kernel matrix whose small values are rounded at once, which bounds the memory.
 _ROWS = 256
 
 
