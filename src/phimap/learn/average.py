@@ -22,33 +22,34 @@ from phimap.learn.trees.growth import Boosting, TreeRows
 from phimap.learn.weights import joined_weights, weighted_mean
 from phimap.ops import ops_for
 
-#: Least number of rows for trees: validation rows must be numerous enough to choose a share.
+#: Least number of rows for which trees are grown. With fewer rows, there are too few validation rows to choose the
+#: share of the trees in the average.
 LEAST_ROWS = 1000
-# Largest number of rounds, and of trees of all targets together. The learning rate times the largest number of rounds
-# is `_PATH`, up to the largest rate.
+# Largest number of rounds, and largest number of trees of all targets together. The learning rate is `_PATH` divided by
+# the largest number of rounds for the targets, but at most `_MOST_RATE`.
 _MOST_ROUNDS, _MOST_TREES, _PATH, _MOST_RATE = 250, 4500, 25.0, 0.2
-# More trees than this are grown only if their share in the average is at least `_LARGE_SHARE`.
+# More than `_FEW_TREES` trees are grown only if the share of the trees in the average is at least `_LARGE_SHARE`.
 _FEW_TREES, _LARGE_SHARE = 2000, 0.5
-# Least number of rounds; trees with fewer rounds are not used.
+# Trees are grown only if so many rounds are allowed at least.
 _LEAST_ROUNDS = 100
-# Number of parts in which rounds are added. The last part is the first that lowers the squared error by less than the
-# share `_LEAST_GAIN`.
+# Rounds are added in at most this many parts. No part follows a part that lowers the squared error by less than
+# `_LEAST_GAIN` times the squared error without trees.
 _PARTS = 5
-# If at least this share of the rows was left out, trees are grown again on all rows. A smaller share makes little
+# If more than this share of the rows was left out, trees are grown again on all rows. A smaller share makes little
 # difference.
 _MISSED = 0.25
-# Number of rounds between two sizes of the ensemble that are compared.
+# The error of the average is measured each time this many rounds have been added. The best number of rounds is chosen.
 _STEP = 10
-# Bytes of a row for each column (the rows joined, the rows of the training part, scikit-learn's copy in float64 and its
-# bins), and for each target (encoded twice, sums, gradients).
+# Bytes of a row for each column, and for each target. A column takes them for the rows joined, the rows of the training
+# part, scikit-learn's copy in float64, and its bins; a target for two encodings, sums and gradients.
 _COLUMN_BYTES, _TARGET_BYTES = 25, 64
-# Shares of the trees that are compared by the log loss.
+# For labels, the log loss is compared at these shares of the trees in the average.
 _SHARES = np.arange(21) / 20
 #: Number of folds for few rows, and least number of rows without folds. Models of fewer rows have no corrections, so
 #: their leave-one-out errors are known at every row.
 _FOLDS, FOLDED_ROWS = 3, 8000
-# Least share by which trees must lower the squared error, and least ratio of this gain to its standard error over rows
-# or units.
+# The share by which trees must lower the squared error at least, and the least ratio of this gain to its standard error
+# over rows or units.
 _LEAST_GAIN, _LEAST_RATIO = 0.005, 1.0
 
 

@@ -12,13 +12,13 @@ from phimap._warnings import caller_level
 from phimap.learn.ridge.solve import solve_ridge_dual
 from phimap.records import Record, of_floats
 
-# Largest number of scores that are stored.
+# Largest number of conformal scores that a model stores for each target.
 _MOST_SCORES = 1024
-# Absolute errors below this quantile are replaced by it. Otherwise the logarithm of a tiny error would dominate the fit
-# of the scale.
+# Level of a quantile of the absolute errors. Smaller errors are replaced by this quantile, because the logarithm of a
+# tiny error would dominate the fit of the scale.
 _LEAST_ERROR = 0.05
-# The logarithm of the scale of a new row is clipped to this quantile of the fitted logarithms, and to the opposite
-# quantile.
+# The logarithm of the scale of a new row is clipped to two quantiles of the fitted logarithms: the quantile of this
+# level, and the quantile of 1 minus this level.
 _CLIPPED = 0.02
 
 

@@ -22,12 +22,12 @@ from phimap.learn.rows.samples import WeightedRows
 from phimap.learn.settings import Compute, FitSettings
 from phimap.ops import Array, ops_for, single_threaded_blas
 
-# Number of rows of a block in float64. With this many rows, little of the time is spent on reading the factor.
+# Number of rows of a block. With this many rows, little of the time is spent on reading the factor of the sums.
 _ROWS = 512
 # Least number of rows, landmarks excluded, from which the noise is estimated. With 100 rows, the relative standard
 # error of the variance is 1/7.
 _LEAST_VALIDATION_ROWS = 100
-# Number of float64 arrays (rows, m) that exist at the same time.
+# Number of float64 arrays with the features of a block that exist at the same time.
 _ARRAYS = 4
 # Reasons why a model has no sums over its rows, by the form of its solution.
 _NO_SUMS = {

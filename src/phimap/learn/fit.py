@@ -45,8 +45,8 @@ from phimap.ops import Array, ops_for
 #: Training rows: an iterable of batches, iterated over once in each pass, or a source that makes passes itself.
 TrainingRows = Iterable[Batch] | RowSource
 
-# Least share of the features that must fit the memory for features to be kept between passes. Keeping a smaller share
-# saves little time.
+# Features are kept between passes only if at least this share of them fits the memory. Keeping a smaller share saves
+# little time.
 _LEAST_KEPT = 1 / 8
 
 

@@ -345,7 +345,7 @@ class TrainingState(Record):
         self.extreme.merge(other.extreme, without=() if shared is None else shared.extreme.keys)
 
 
-# Largest number of columns listed, the most relevant first.
+# Largest number of columns that the table of a fitted model lists, the most relevant first.
 _LEADING = 5
 
 

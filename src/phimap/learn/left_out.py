@@ -25,7 +25,7 @@ from phimap.ops import single_threaded_blas
 
 # Number of rows whose quadratic forms are computed at a time.
 _ROWS = 512
-# Least number of rows in addition to the conformal rows, if the byte budget is small.
+# Number of rows in addition to the conformal rows that a small byte budget does not reduce further.
 _LEAST_OTHERS = 256
 #: Largest number of rows from whose errors the scale of intervals is learned.
 MOST_SCALE_ROWS = 768

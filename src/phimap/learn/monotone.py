@@ -20,19 +20,19 @@ from phimap.ops import single_threaded_blas
 
 # Number of values of a column on the grid of the fit, and on the finer grid of the check.
 _VALUES, _CHECKED_VALUES = 17, 40
-# Number of steps of the grid that each round adds to the constraints, and largest number of rounds.
+# Largest number of violated steps of the grid that a round adds to the constraints, and largest number of rounds.
 _MORE, _ROUNDS = 200, 48
 # The search for violated constraints ends after this number of successive rounds without a violation.
 _CLEAN = 2
-# Number of training rows of a grid. The grid has as many artificial rows, which take each column from a different
-# training row.
+# Number of training rows on a grid. The grid has the same number of artificial rows, which take each column from a
+# different training row.
 _ROWS = 200
 #: The fit warns if a violation exceeds this share of the range of the outputs.
 TOLERANCE = 1e-3
 # A violated step becomes a constraint if its violation exceeds this share of the tolerance.
 _STRICT = 0.1
-# Largest number of iterations for the multipliers of the constraints, and their accuracy in units of the largest
-# violation.
+# Largest number of iterations that compute the multipliers of the constraints. They end if the gradient is below the
+# second number times the largest violation.
 _STEPS, _ACCURACY = 3000, 1e-6
 
 

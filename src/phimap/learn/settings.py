@@ -23,7 +23,7 @@ from phimap.learn.search.kernel import KernelSpec
 from phimap.learn.search.width import most_components
 from phimap.random_map import FIT_ROWS, RandomMap
 
-# Purposes of the named random streams.
+# Names of the random streams. Each is used for one purpose.
 _ROLES = ("sample", "map", "probes", "solver", "variance", "search", "monotone", "trees")
 
 

@@ -1,4 +1,4 @@
-"""Weights of rows: a row of weight w counts like w equal rows. None means that all weights are one."""
+"""Weights of rows: a row of weight w counts like w equal rows. Weights that are None are all one."""
 
 from __future__ import annotations
 

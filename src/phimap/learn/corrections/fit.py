@@ -20,11 +20,11 @@ from phimap.ops.primitives.kernel_matrix import without_tiny_values
 
 # Maximum number of rows of a region. A model of so many rows takes a tenth of a second.
 _MOST_ROWS = 1500
-# Number of matrices in memory at once whose order is the number of rows of a region.
+# Number of square matrices for a region that are in memory at once.
 _ARRAYS = 3
-# Largest number of validation rows that choose width and alpha.
+# Largest number of validation rows by which the kernel's width and alpha are chosen.
 _VALIDATION_ROWS = 500
-# Share by which corrections must lower the squared validation error to be kept.
+# Corrections are kept only if they lower the squared validation error by more than this share.
 _GAIN = 0.02
 # Maximum number of halvings of the kernel's width. The model's kernel is wide, and its residuals need a kernel of
 # smaller width.

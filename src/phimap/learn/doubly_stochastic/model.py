@@ -121,13 +121,13 @@ SAMPLE_ROWS, VALIDATION_ROWS = 2048, 1024
 ROWS = SAMPLE_ROWS + VALIDATION_ROWS
 # Ratio of two successive levels that are tried: half a decade.
 _STEP = 10**-0.5
-# Largest preconditioned norm on the validation rows. If the norm is larger, the sample does not represent the
-# directions with curvature below the level.
+# Largest norm of the preconditioned matrix of the validation rows that is accepted. If the norm is larger, the sample
+# does not represent the directions with curvature below the level.
 _MOST_NORM = 30.0
 # Number of steps of the power iteration. They give the norm to a few percent.
 _POWERS = 15
-# Largest and least number of rows of a batch. An epoch has at least `_STEPS` steps, as far as the least number of rows
-# allows. With so many rows, matrix products run at full speed, and a step costs little compared with the features.
+# A batch has one row in `_STEPS` of all rows, but at most `_MOST_ROWS` and at least `_LEAST_ROWS` rows. With so many
+# rows, matrix products run at full speed, and a step costs little compared with the features.
 _MOST_ROWS, _LEAST_ROWS, _STEPS = 4096, 512, 8
 #: Losses by name, each with a bound of its second derivative with respect to one of the t scores of a row.
 LOSSES: dict[str, tuple[Loss, float]] = {

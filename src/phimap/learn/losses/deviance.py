@@ -16,8 +16,8 @@ from phimap.learn.weights import weighted_mean
 # The exponential is replaced by its tangent beyond this exponent, so that no trial point of a line search overflows. No
 # solution has means that differ from the mean target by a factor of 1e13.
 _LARGEST_EXPONENT = 30.0
-# A mean loss below this multiple of `stiffness` is negligible. If all targets are 0, the loss has no minimum but falls
-# towards 0.
+# A mean loss below this multiple of `stiffness` is negligible. If all targets are 0, the loss has no minimum, because
+# it falls towards 0.
 _NEGLIGIBLE = 1e-3
 
 

@@ -69,11 +69,12 @@ class Pinball(ScaledErrors):
         return np.clip(errors / self.width, -self.levels, 1 - self.levels)
 
 
-# Width of the smoothing while alpha is chosen, and the widths of the last solutions, as shares of the mean loss of each
-# output. At the solution, the objective exceeds its minimum by at most half of the last share.
+# The loss is smoothed over a width, a share of the mean loss of each output. These are the share while alpha is chosen,
+# and the shares of the last solutions. At the solution, the objective exceeds its minimum by at most half of the last
+# share, relative to the mean loss.
 _PATH_WIDTH, _WIDTHS = 0.5, (0.2, 0.02, 0.002)
-# Least width, in units of the mean loss of a constant prediction. Without it, targets without noise would have width
-# zero.
+# Least width, as a share of the mean loss of a constant prediction. Without it, the width would be zero for targets
+# without noise.
 _LEAST_WIDTH = 1e-4
 # Tolerances of the last solutions: the first if alpha is given, the second if alpha is chosen.
 _TOLERANCE, _CHOSEN_TOLERANCE = 1e-3, 3e-3

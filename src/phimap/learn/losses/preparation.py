@@ -108,8 +108,8 @@ class LossSample(Accumulator):
         return parts
 
 
-# A factorisation is used for shifts up to this factor above or below its own shift. A new factorisation costs more than
-# the few passes that it would save.
+# A factorisation at one shift also serves shifts that are larger or smaller by up to this factor. A new factorisation
+# would cost more than the few passes that it saves.
 _SERVES = 12.0
 
 

@@ -16,8 +16,8 @@ from phimap.learn.targets.base import RobustTargets
 from phimap.learn.weights import weighted_mean
 from phimap.ops import single_threaded_blas
 
-# Largest alpha that is tried, in units of the mean square of a centred row: it shrinks all coefficients to almost zero.
-# Then the ratio of successive alphas, and the largest number of alphas.
+# Largest alpha that is tried, in units of the mean square of a centred row. It shrinks all coefficients to almost zero.
+# The other numbers are the ratio of successive alphas, and the largest number of alphas.
 _LARGEST, _FACTOR, _MOST_ALPHAS = 100.0, 10.0**-0.5, 19
 # A smaller alpha is chosen only if it lowers the loss by this share, and the search ends after this number of alphas
 # without such a gain. If classes are separable, the loss hardly depends on alpha, and small alphas take many passes.
@@ -182,7 +182,7 @@ def near(loss: Loss, prepared: LossPreparation, alpha: float) -> Model | None:
     return None if solution is None else (solution.coef, solution.intercept)
 
 
-# Tolerance for Huber's loss if alpha is chosen. The relative excess of the objective over its minimum is half the
+# Tolerance for Huber's loss if alpha is chosen. The relative excess of the objective over its minimum is about half the
 # square of the tolerance.
 _HUBER_TOLERANCE = 1e-2
 # The scale has converged if its relative change is below the first number. The relative change of the solution is then
@@ -190,7 +190,7 @@ _HUBER_TOLERANCE = 1e-2
 _SETTLED, _MOST_ROUNDS = 1e-3, 20
 # Ratio of the largest alpha of the second search to the alpha that the first search chose.
 _ABOVE = 10.0
-# Largest number of steps by which the scale is found from errors in memory.
+# Largest number of steps in which the scale is found from held-out errors, which needs no pass over the rows.
 _MOST_STEPS = 50
 
 

@@ -28,8 +28,8 @@ _MOST_DECADES = 10
 # the `_NEEDED` nearest points on each side have settled.
 _REACH, _NEEDED = 2, 1
 _AT_ONCE = 2 * _REACH + 1
-# Largest remaining change of a settled solution, as a share of its squared error. Scores near the minimum differ by
-# more.
+# A solution has settled if its remaining change is at most this share of its squared error. Scores of neighbouring
+# alphas near the minimum differ by more.
 _SETTLED = 1e-4
 # A pass beyond the first `passes` is made only if the last pass lowered the least score by at least this share.
 _FALLING = 0.01

@@ -88,13 +88,15 @@ def relative_size(residuals: np.ndarray, rhs: np.ndarray) -> float:
 
 
 _TOLERANCE = 1e-12
-# Largest accepted residual of the solution. Rounding can keep this residual above the residual of the recurrence.
+# Largest relative residual of a solution that is accepted. Rounding can make it larger than the residual that the
+# recurrence of conjugate gradients computes.
 _TRUSTED = 1e-10
-# Number of steps per feature that take half the time of a factorisation. It was measured for orders of 4,096 and 8,192
-# and up to eight columns; more columns take longer. A step reads the factor twice and the matrix once.
+# This number times the number of features is the number of steps that take half the time of a factorisation. It was
+# measured for orders of 4,096 and 8,192, and for up to `_COLUMNS_PER_READING` columns. Steps on more columns take
+# longer. A step reads the factor twice and the matrix once.
 _STEPS_PER_FEATURE = 1 / 200
 _COLUMNS_PER_READING = 8
-# Factor by which the held-out rows widen the range of the eigenvalues. These rows are at most a tenth of all rows.
+# Assumed factor by which held-out rows, at most a tenth of all rows, widen the range of the eigenvalues.
 _ADDED = 1.2
 
 

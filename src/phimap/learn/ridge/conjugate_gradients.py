@@ -34,17 +34,18 @@ _TINY = np.finfo(np.float64).tiny
 # Initial and largest number of directions of the sketch. More directions would cost more time than the passes that they
 # save.
 _RANK, _MOST_RANK = 1024, 2048
-# Number of directions for which the byte budget must suffice.
+# Number of directions of the sketch for which the byte budget must suffice.
 _LEAST_RANK = 256
-# Number of arrays (m, k) for k extreme rows: their features, and their centred features as columns.
+# For k extreme rows and m features, number of arrays (m, k) in memory: the features, and the centred features as
+# columns.
 _EXTREME_ARRAYS = 2
-# Largest number of passes of the search for alpha, and the largest number while the least score still falls. A flat
-# curve may need that many.
+# Largest number of passes of the search for alpha. While the least score still falls, the second number is the limit. A
+# flat curve of scores may need that many passes.
 _SEARCH_PASSES, _MOST_SEARCH_PASSES = 12, 30
 # Up to this number of rows, all rows are kept for any byte budget, and rows are not held out.
 _FEW_ROWS = 20
-# Number of solutions in memory, for ten alphas with and without extreme rows; and number of arrays (m, t) of each
-# solution.
+# Number of solutions in memory: for ten alphas, with and without extreme rows. Then the number of arrays of each
+# solution, with an entry for each feature and target.
 _FOLLOWED, _SOLUTION_ARRAYS = 20, 6
 
 

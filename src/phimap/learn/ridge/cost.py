@@ -22,7 +22,7 @@ CHOOSING, SOLVING = 5e-11, 1.4e-11
 MAKING, APPLYING = 6e-10, 1e-9
 
 # Typical counts for conjugate gradients: passes that search for alpha, columns per target in these passes, and passes
-# that solve with one column per target. The next line has the number of solutions that use the preconditioner alone.
+# that solve with one column per target. `_SOLUTIONS` counts solutions that need the preconditioner, but no pass.
 _SEARCHING, _COLUMNS, _SOLVING = 8, 10, 12
 _SOLUTIONS = 200
 _RANK = 1024

@@ -95,7 +95,7 @@ class SketchRows:
         return NormalEquations(self._sums, self._n_jobs, extreme)
 
 
-# Divisor of the width that gives the rank of the sketch, and bounds of the rank.
+# The rank of the sketch is the width divided by `_RANK_SHARE`, within these bounds.
 _RANK_SHARE, _LEAST_RANK, _MOST_RANK = 16, 256, 1024
 #: Number of float64 arrays (m, rank) that exist at a time while the preconditioner is made: test matrix, sketch, sketch
 #: of the centred matrix or eigenvectors, and one intermediate array.

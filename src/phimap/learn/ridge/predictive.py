@@ -202,10 +202,11 @@ class LocalNoise:
 # Number of random probes that estimate the variance far from the data, see `FunctionVariance`. The sample has many more
 # rows.
 _PROBES = 256
-# Local noise is used if it improves the likelihood of leave-one-out errors by this number of standard errors.
+# Local noise is used if it improves the log likelihood of leave-one-out errors by more than this number of standard
+# errors of the improvement.
 _CLEAR = 3.0
-# Corrections multiply the function's variance by a share, which is chosen from a grid of `_SHARES` shares. The largest
-# share is 1. With the smallest share, the largest variance is `_NOTHING` times the noise.
+# In a model with corrections, the variance of the function is multiplied by a share from a grid of `_SHARES` shares.
+# The largest share is 1. With the smallest share, the variance at any row is at most `_NOTHING` times the noise.
 _NOTHING, _SHARES = 1e-3, 40
 _LEAST_FREE = float(np.finfo(np.float64).eps)
 

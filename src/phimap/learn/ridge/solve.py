@@ -30,8 +30,8 @@ from phimap.learn.solver import LinearSolution
 from phimap.learn.weights import weighted_mean
 from phimap.ops import single_threaded_blas
 
-#: Up to this number of rows, the leave-one-out error is computed exactly, by an eigendecomposition of the order of the
-#: rows.
+#: Up to this number of rows, the leave-one-out error is computed exactly, by an eigendecomposition of a matrix whose
+#: order is the number of rows.
 LEAVE_ONE_OUT_ROWS = 2048
 _RETRIES = 4
 

@@ -26,8 +26,8 @@ from phimap.records import Record, of_entries, of_number
 # chosen. The arrays (r, t) are predictions after each of up to 32 Lanczos steps, a stacked copy of them, and
 # predictions at each alpha of a window.
 _TARGET_ARRAYS, _PREDICTION_ARRAYS = 10, 80
-# Number of arrays (n, t) in dual form. Then the number of arrays (n, n) for an exact leave-one-out error: the matrix,
-# its eigenvectors, twice as much for LAPACK, and the packed triangle.
+# For n rows and t targets, number of arrays (n, t) in memory in dual form. Then the number of arrays (n, n) for an
+# exact leave-one-out error: the matrix, its eigenvectors, twice as much for LAPACK, and the packed triangle.
 _DUAL_ARRAYS, _EXACT_ARRAYS = 8, 4.5
 
 

@@ -63,8 +63,8 @@ class Squash(Record):
 
 # Number of quantiles between which ranks are interpolated.
 _QUANTILES = 128
-# Least distance of neighbouring knots, relative to their size, and absolute. Knots are then distinct in float32, and
-# inverse distances are finite.
+# Least distance of neighbouring knots: relative to their size, then absolute. With these distances knots are distinct
+# in float32, and inverse distances are finite.
 _CLOSEST, _LEAST_GAP = 1e-6, 1e-30
 # Largest number of entries of which quantiles are computed.
 _MOST_ENTRIES = 4_000_000

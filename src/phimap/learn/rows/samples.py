@@ -18,8 +18,8 @@ from phimap.learn.weights import joined_weights
 from phimap.ops import Array, ops_for
 from phimap.records import NOT_SAVED, Record, of_entries, of_floats, of_number
 
-# Largest number of extreme rows kept. On tables of 6,000 to 35,000 rows, 64 extreme rows make the choice of alpha
-# slightly noisier, and 256 do not improve it.
+# Largest number of extreme rows that are kept. On tables of 6,000 to 35,000 rows, the choice of alpha is slightly
+# noisier with 64 extreme rows, and not better with 256.
 EXTREME_CAPACITY = 128
 
 

@@ -15,8 +15,8 @@ from phimap.learn.weights import total_weight, weighted_mean, weighted_sum
 from phimap.ops import Array, Ops, ops_for
 from phimap.records import Record, of_floats, of_number, with_lengths
 
-# A column varies if half of its range exceeds this many eps of its largest absolute value; a smaller range is due to
-# rounding. The second number is the least variance that counts as accurate; its inverse is the largest.
+# A column varies if half of its range exceeds its largest absolute value times `_ROUNDINGS` machine epsilons. A smaller
+# range is due to rounding. A variance counts as accurate if it lies between `_LEAST_SQUARE` and the inverse of it.
 _ROUNDINGS, _LEAST_SQUARE = 8, 1e-280
 
 
@@ -226,11 +226,12 @@ _WIDENED = 0.5
 # has a long tail or is mostly constant, so the ends of its range are a poor guide to new values. The margin is then
 # multiplied by the square of the ratio of the two lengths.
 _DEVIATIONS = 8.0
-# Length of rows, in numbers, that NumPy compares efficiently.
+# Largest number of entries of several short rows that are viewed as one long row. NumPy compares long rows faster.
 _LONG = 1024
 # Number of rows whose distances are computed at a time.
 _ROWS_AT_A_TIME = 64
-# Number of training rows for which the margin is doubled, because few rows give a poor estimate of the range.
+# For n training rows the margin is multiplied by 1 + `_FEW_ROWS` / n, because few rows give a poor estimate of the
+# range.
 _FEW_ROWS = 20.0
 
 

@@ -14,7 +14,8 @@ from phimap._random import row_uniforms
 from phimap.ops import to_host
 from phimap.tables.moments import moments_of
 
-# Least distance of a key from the ends of the interval of its unit. Rounding then never moves the key to another unit.
+# Least distance of a key from the ends of the interval of its unit, as a share of the interval. Rounding then never
+# moves the key to another unit.
 _MARGIN = 0.25
 # Units of at most this many rows are held out before all larger units. The samples of validation rows have room for
 # several such units.

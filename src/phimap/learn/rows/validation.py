@@ -13,8 +13,8 @@ from phimap.learn.rows.samples import CAPACITY, EXTREME_CAPACITY, ExtremeRows, R
 from phimap.learn.rows.units import RowUnits
 from phimap.ops import Array
 
-# One row in this many is held out at random; one row in this many counts as extreme. The capacities of the samples
-# limit both numbers of rows.
+# One row in `_HELD_OUT_SHARE` is held out at random, and one row in `_EXTREME_SHARE` counts as extreme. The capacities
+# of the samples limit both numbers of rows.
 _HELD_OUT_SHARE = 10
 _EXTREME_SHARE = 16
 # Largest number of random rows that are held out as validation rows: three quarters of the sample. The other rows of
@@ -26,8 +26,8 @@ LEAST_ROWS = 1000
 # Least number of validation units, and least number of conformal units. The latter is larger, because a quantile of the
 # errors needs more units than their mean. Each part takes at most one in `_UNITS_SHARE` of all units.
 _LEAST_UNITS, _LEAST_CONFORMAL_UNITS, _UNITS_SHARE = 20, 50, 4
-# One row in this many gets a leave-one-out prediction, within these bounds of the number of such rows. A prediction
-# costs m^2 flops; all predictions take about 5 % of a fit.
+# One row in `_LEAVE_ONE_OUT_SHARE` gets a leave-one-out prediction. The number of these rows is kept within two bounds.
+# With m features a prediction costs m^2 flops, and all predictions take about 5 % of a fit.
 _LEAVE_ONE_OUT_SHARE = 40
 _LEAST_LEAVE_ONE_OUT, _MOST_LEAVE_ONE_OUT = 256, 1024
 

@@ -8,7 +8,7 @@ import numpy as np
 
 #: Largest number of rows of a trial that compares widths.
 TRIAL_ROWS = 8000
-# Widths of the maps at each rung, and largest width of maps that are fitted to folds of few rows.
+# Widths of the maps at each rung, and largest width of maps that are fitted to all folds if there are few rows.
 _WIDTHS, _WIDEST_OF_FEW = (256, 512, 1024, 2048), 1024
 
 

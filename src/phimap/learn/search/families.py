@@ -19,7 +19,7 @@ from phimap.random_map import RandomMap
 # Smoothness of the Matern kernel that is tried first. Metrics for kernels that are not isotropic are learned with this
 # kernel.
 _NU = 1.5
-# Relative rounding error of a sum of half a million weights.
+# Relative rounding error of a sum of half a million weights, for the weighted median.
 _ROUNDING = 1e-12
 
 

@@ -22,7 +22,8 @@ _LEAST_DIRECTIONS, _MOST_DIRECTIONS = 32, 128
 _ROWS = 2500
 # Number of rows of which derivatives are computed together, few enough for the cache.
 _BLOCK = 512
-# Number of evaluations that line searches may need in addition to the steps of a stage.
+# A stage may evaluate the loss this many times more often than it has steps, because line searches need some
+# evaluations.
 _SPARE = 3
 # A further stage follows only if the last stage has lowered the loss by this amount, measured on the rows of the
 # further stage.

@@ -21,8 +21,8 @@ from phimap.ops import run_tasks
 
 #: Losses that may take the place of the squared loss.
 RIVALS: dict[str, Loss] = {"logistic": Logistic(), "squared_hinge": SquaredHinge()}
-# Ratio of successive alphas, largest number of alphas, and largest number of steps for each alpha. The factorisation at
-# the alpha of ridge regression conditions the steps, so a few of them suffice.
+# Ratio of successive alphas, largest number of alphas, and largest number of steps for each alpha. Few steps suffice,
+# because the factorisation at the alpha of ridge regression preconditions them.
 _FACTOR, _MOST_ALPHAS, _STEPS = 0.1, 4, 12
 
 

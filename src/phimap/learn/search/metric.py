@@ -11,8 +11,8 @@ from phimap.learn.search.trial import FoldFit, rooted
 from phimap.ops import Array, ops_for
 from phimap.random_map import MapRecord
 
-# Half the step of a central difference, for standardised rows. A smaller step would miss the jumps of maps that are not
-# continuous.
+# Half the distance of the two points of a central difference, for standardised rows. A smaller distance would miss the
+# jumps of maps that are not continuous.
 _STEP = 1e-3
 # Maximum number of feature values in memory at a time.
 _MOST_FLOATS = 2**22
@@ -63,12 +63,13 @@ def _differences(record: MapRecord, X: np.ndarray, coefs: np.ndarray) -> np.ndar
     return result
 
 
-# Maximum and minimum number of rows at which gradients are computed, and maximum of rows times columns times features.
+# Gradients are computed at `_ROWS` rows, or at fewer if the product of rows, columns and features would exceed
+# `_PRODUCTS`, but at `_LEAST_ROWS` at least.
 _ROWS = 2000
 _LEAST_ROWS = 100
 _PRODUCTS = 2**27
-# For differences: maximum number of rows, and maximum of rows times columns. For each row and column, the map is
-# evaluated twice.
+# The limits if gradients are approximated by differences: maximum number of rows, and maximum of the product of rows
+# and columns. The map is evaluated twice for each row and column.
 _ROWS_OF_DIFFERENCES, _DIFFERENCES = 600, 10_000
 # Least eigenvalue of a metric, as a share of the largest eigenvalue. It leaves every direction some weight.
 _FLOOR = 1e-6

@@ -21,11 +21,12 @@ STEP = 2.0
 FIRST_POWERS = (-1, 0, 1)
 # Largest absolute value of the exponent of a length scale.
 _MOST_POWER = 6
-#: A further step of the width follows only if the error has fallen by this share.
+#: A further step to a larger or smaller length scale follows only if the last step lowered the error by this share.
 GAIN = 0.01
-# A kernel is dropped after its first length scales if its error exceeds this multiple of the error of a rival.
+# No further length scales are tried for a kernel if its error at the first ones exceeds this multiple of the error of a
+# rival.
 _FAR = 1.25
-# In a sum, the exponent of the second kernel may exceed the exponent of the first kernel by this amount.
+# In a sum, the second kernel is tried with the exponent of the first kernel, and with this number added to it.
 _WIDER = 2
 # Power to which a metric is raised to bring it closer to the identity.
 _TEMPERED = 0.5

@@ -8,11 +8,11 @@ import numpy as np
 
 from phimap.ops import Array
 
-# With at least this many rows and units, a single part is held out. Fewer rows or units are divided into folds, each of
-# which is held out once.
+# With at least this many rows, and at least this many units if rows form units, a single part is held out. Otherwise
+# rows are divided into folds, and each fold is held out once.
 _FEW_ROWS, _FEW_UNITS = 2000, 400
 _FOLDS = 4
-# One row in this many belongs to the single held-out part, whose number of rows is limited.
+# The single part that is held out has one row in `_SHARE`, but at most `_MOST_HELD_OUT` rows.
 _SHARE = 4
 _MOST_HELD_OUT = 4096
 

@@ -11,14 +11,14 @@ from phimap.learn.search.sample import SearchSample
 # With fewer columns or more rows, gradients give a better metric, which also finds columns that matter only in
 # products.
 _LEAST_COLUMNS, _ROWS_A_COLUMN = 32, 4
-# Bound on the expected share of wrongly chosen columns.
+# Bound on the expected share of irrelevant columns among the chosen columns.
 _FALSE_DISCOVERIES = 0.01
-# Degree of the polynomials in the ranks of a column.
+# Degree of the polynomials in the ranks of a column with which ranks of targets are correlated.
 _DEGREE = 3
 # A direction counts as zero if its eigenvalue in the Gram matrix of these polynomials is below this share of the
 # largest.
 _ROUNDING = 1e-6
-# Number of rows that are used, and largest number of ranks in memory at a time.
+# Largest number of rows that are used, and largest number of ranks in memory at a time.
 _ROWS, _MOST_RANKS = 2500, 2**22
 
 

@@ -21,22 +21,23 @@ from phimap.ops import run_tasks
 # Exponents of the length scales of a kernel with a learned metric. Under such a metric, few columns dominate the
 # distances, so the best length scale is larger than without a metric.
 _POWERS_WITH_METRIC = (0, 1)
-# Largest exponent of the length scale from which metrics are learned.
+# Largest exponent of the length scale with which the learning of metrics starts.
 _MOST_POWER = 1
 # A kernel explains next to nothing if its error exceeds this share of the variance of the targets.
 _BLIND = 0.8
-# Candidates of any kind reach the second rung if their error is at most this multiple of the least error.
+# Candidates with any kind of metric reach the second rung if their error is at most this multiple of the least error.
 _RIVAL = 1.03
-# The best candidates of a kind of metric reach the second rung only if their error is at most this multiple of the
-# least error.
+# The best candidates with each kind of metric also reach the second rung, but only if their error is at most this
+# multiple of the least error.
 _HOPELESS = 1.5
 # Candidates reach the third rung if their error is at most this multiple of the least error.
 _CLOSE = 1.02
-# A smaller length scale is taken if the error of the trials rises by at most this share.
+# From the third rung on, the next smaller length scale is taken if the error of the trial rises by at most this share.
 _LOSS = 0.005
 #: Random features replace landmarks if their error is at most this multiple of the error of landmarks.
 TOLERANCE = 1.01
-# A metric is refined by the gradients of the fits if the error is at most this multiple of the least error.
+# The width and the metric of a candidate are improved at the second rung if its error is at most this multiple of the
+# least error.
 _NEAR = 1.05
 # Least number of rows on which a metric is learned. On fewer rows it would be fitted to noise.
 _LEAST_ROWS_OF_METRIC = 80

@@ -14,14 +14,15 @@ from phimap.learn.search.sample import SearchSample
 from phimap.ops import Array, ops_for, run_tasks, to_host
 from phimap.random_map import MapRecord, RandomMap, evaluate
 
-# Number of rows that one task adds to the Gram matrix, and number of rows of a sum.
+# Number of rows that one task adds to the Gram matrix, and number of rows that are summed in the dtype of the features
+# before sums are added in float64.
 _GRAM_ROWS = 2048
-#: Regularisations, as multiples of the trace of the Gram matrix. The range begins below the rounding of float32
-#: products, and ends where all coefficients vanish.
+#: Values of alpha that are tried, as multiples of the trace of the Gram matrix. The range begins below the rounding of
+#: float32 products, and ends where all coefficients are close to zero.
 ALPHAS = np.geomspace(1e-9, 1.0, 19)
-# A further step along the alphas is made only if the slope predicts that it lowers the loss by this share.
+# A further step along the alphas is made only if the slope of the loss predicts that the loss falls by this share.
 _LEAST_STEP = 2e-3
-#: Index of the alpha that is tried first.
+#: Index in `ALPHAS` of the alpha that is tried first.
 FIRST_ALPHA = 6
 
 

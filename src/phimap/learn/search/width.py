@@ -19,8 +19,8 @@ from phimap.learn.search.trial import FIRST_ALPHA, run_trial
 #: Maximum number of features that is chosen automatically.
 MOST_COMPONENTS = 8192
 _LEAST_COMPONENTS = 256
-# First width that the search tries, together with its half; and largest width that it tries. The gain of a larger width
-# is predicted from the gain of the last doubling.
+# The search first tries the width `_FIRST_TRIED` and half of it. The largest width that it tries is `_MOST_TRIED`. The
+# gain of a larger width is predicted from the gain of the last doubling.
 _FIRST_TRIED, _MOST_TRIED = 1024, 2048
 # The next doubling is tried if the last doubling lowered the mean squared error by this share. It is taken without a
 # trial if the last doubling gained twice this share, and if each feature has enough rows.

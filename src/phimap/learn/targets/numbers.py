@@ -21,8 +21,8 @@ from phimap.records import equal_records, of_number
 if TYPE_CHECKING:
     from phimap.learn.rows.summary import RowSummary
 
-#: Targets are clipped at this number of robust standard deviations from the median, with Huber's loss and for
-#: quantiles. The number is so large that clipping does not change the slopes of the loss.
+#: With Huber's loss and for quantiles, targets are clipped at this number of robust standard deviations from the
+#: median. The number is so large that clipping does not change the slopes of the loss.
 FARTHEST = 1000.0
 # Targets are clipped at this number of standard deviations in the search of a kernel. The number is smaller, because a
 # few outliers would dominate the squared errors that the search minimises.
