@@ -9,14 +9,14 @@ from pathlib import Path
 
 # Bytes of free memory that are assumed if the system reports nothing.
 _GUESS = 4 * 2**30
-# Process limits on address space and data: the name of the resource, and the line of `/proc/self/status` with the
-# amount in use.
+# Limits of a process, on its address space and on its data. Each pair has the name of the resource, and the line of
+# `/proc/self/status` with the amount in use.
 _LIMITS = (("RLIMIT_AS", "VmSize:"), ("RLIMIT_DATA", "VmData:"))
 # Limits of at least this number of bytes mean "no limit". Version 1 of control groups reports a huge number if there is
 # none.
 _NO_LIMIT = 2**60
-# Files of a control group, by version: its limit, its memory in use, and the line of its statistics with the size of
-# the file cache. The cache counts as memory in use, but can be reclaimed.
+# For each version of control groups: the file with the limit, the file with the memory in use, and the line of the
+# statistics with the size of the file cache. The cache counts as memory in use, but can be reclaimed.
 _FILES = {
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     2: ("memory.max", "memory.current", "inactive_file"),

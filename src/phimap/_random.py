@@ -62,7 +62,8 @@ def seed_sequence(random_state: RandomState) -> np.random.SeedSequence:
 
 
 def _child(root: np.random.SeedSequence, role: str) -> np.random.Generator:
-    # The name's bytes extend the spawn key, so that a stream depends on its name and not on the order of requests.
+    # The bytes of the name are added to the spawn key of the root. A stream thus depends on its name, and not on the
+    # order in which streams are requested.
     key = (*root.spawn_key, *role.encode())
     seed = np.random.SeedSequence(root.entropy, spawn_key=key, pool_size=root.pool_size)
     return np.random.Generator(np.random.PCG64(seed))

@@ -16,7 +16,8 @@ _UNITS = {"": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
 _DEFAULT_SHARE = 0.5
 # Default budget that learners assume if the user states none.
 _NOMINAL_BUDGET = 4 * 2**30
-# Bytes that may be taken without a look at the free memory, which takes as long as the prediction of a row.
+# Up to this number of bytes are taken without reading the free memory. Reading it takes as long as the prediction of a
+# row.
 _SMALL = 2**24
 
 

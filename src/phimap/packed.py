@@ -19,10 +19,10 @@ from phimap.records import of_entries, of_number
 _FORMAT = "phimap-packed-1"
 # Number of rows, and number of columns, that are unpacked at a time: 1 MB in float32, about the size of an L2 cache.
 _ROWS, _COLUMNS = 128, 2048
-# Number of rows, and of columns, of a tile of the Gram matrix in cases in which rows are unpacked to compute it.
+# Number of rows, and number of columns, of a tile of the Gram matrix, if rows are unpacked to compute it.
 _GRAM_ROWS = 512
-# Number of rows of the second factor per task. A lookup table for `PRODUCT_ROWS` rows of the first factor is used for
-# that many products.
+# Number of rows of the second factor that a task multiplies with `PRODUCT_ROWS` rows of the first factor. The task
+# makes a lookup table for the rows of the first factor, and uses it for all these products.
 _PARTNERS = 2048
 #: Weights of the two planes of an array of signs and zeros: plane 0 marks nonzero entries, plane 1 negative ones.
 SIGNS = (1.0, -2.0)

@@ -27,8 +27,8 @@ FIT_ROWS = 1000
 _MOST_TILE_ROWS = 4096
 # Numbers of rows of a tile above this step are rounded down to a multiple of the step.
 _TILE_ROWS_STEP = 64
-# From this number of bytes of scratch memory of a tile on, the byte budget limits the number of threads. For smaller
-# tiles the free memory is not read, because all threads together can always hold them.
+# If the scratch memory of a tile takes at least this number of bytes, the byte budget limits the number of threads. For
+# smaller tiles the free memory is not read, because it always suffices for the tiles of all threads.
 _LARGE_TILE = 2**24
 # Maximum number of bytes of the features of a tile if several threads can work on tiles.
 _MOST_TILE_OUTPUT = 32 * 2**20
@@ -68,7 +68,7 @@ class MapRecord(Record, ABC):
     def for_outputs(self, coefs: np.ndarray) -> tuple[MapRecord, np.ndarray]:
         """Return the record without arrays that only its features need, and coefficients with the same linear outputs.
 
-        `unwhitened` then gives the same bits as before. The record must not be bound.
+        `unwhitened` of the result gives the same bits as `unwhitened` of this record. The record must not be bound.
         """
         return self, coefs
 

@@ -15,7 +15,8 @@ from phimap.features import NystroemFeatures
 from phimap.metrics import relative_error
 from phimap.random_map import RandomMap
 
-#: Larger of the two measured widths, if there are enough rows, and its ratio to the smaller width.
+#: Errors are measured at two widths. This is the larger width, if there are enough rows, and its ratio to the smaller
+#: one.
 WIDE = 512
 _NARROWING = 4
 _LEAST_RATE = 0.05

@@ -29,14 +29,16 @@ _MAPS = {
     "ntk": "ntk",
     "nngp": "ntk",
 }
-# Number of bytes that a pass moves: for each number of the table (moments in float64), and for each feature (sums).
+# Number of bytes that a pass moves. The first number is for each number of the table, whose moments are formed in
+# float64. The second is for each feature of a row, for sums.
 _MOMENT_BYTES, _SUM_BYTES = 150, 12
-# Numbers of operations: for drawing a feature; for a search of normal effort, and for each column in it; for
-# corrections, and for each row in them; for a tree, and for each number of the table in it. The operations of search,
-# corrections and trees depend on the data: on ten tables most were between half and twice these numbers.
+# Numbers of operations. First line: for drawing a feature, for a search of normal effort, and for each column in the
+# search. Second line: for corrections, for each row in corrections, for a tree, and for each number of the table in a
+# tree. The operations of search, corrections and trees depend on the data: on ten tables most were between half and
+# twice these numbers.
 _DRAW, _SEARCH, _SEARCH_COLUMN = 1e7, 6.5e11, 2e9
 _CORRECTIONS, _CORRECTED_ROW, _TREE, _TREE_CELL = 1e11, 4e6, 2e8, 1e3
-# Number of rounds that boosting mostly grows, and number of growths of few rows: in three folds, and on all rows.
+# Number of rounds that boosting mostly grows. Number of times that trees are grown on few rows: in each of three folds.
 _ROUNDS, _GROWTHS_OF_FEW = 150, 3
 # Intervals need the errors of this number of rows. Trees of few rows need the errors of all rows.
 _LEFT_OUT = 1800
@@ -48,7 +50,7 @@ _CUBE, _SQUARE = 5 / 6, 6000
 # For conjugate gradients: share of the passes that search for alpha, columns per target in these passes, and rank of
 # the preconditioner.
 _SEARCHING, _COLUMNS, _RANK = 0.4, 10, 1024
-# Bytes that a search of normal effort takes, and bytes that the reader of tables takes.
+# Bytes of memory that a search of normal effort takes, and bytes of memory that the reader of tables takes.
 _SEARCH_BYTES, _READER_BYTES = 1.5e8, 6e7
 # For a cluster: number of tasks in a pass for each part of the table, and seconds that a scheduler needs to place a
 # task.
@@ -361,7 +363,8 @@ class _Clock:
             "factorisation": machine.products(m**3 / 3, 8),
         }
         if work.corrects:
-            # Outputs in float64 for all rows, and solutions for each row that is left out and for rows of its region.
+            # Corrections need outputs in float64 for all rows. They also need a solution for each row that is left out,
+            # and for rows of its region.
             parts["corrections"] = 6 * self._features(work.n_train) + machine.products(16 * rows * m**2, 8)
         parts = {part: seconds / work.threads for part, seconds in parts.items()}
         return StageCost("intervals", parts, sum(parts.values()))

@@ -17,10 +17,11 @@ from phimap.theory.machine import FORMATS
 
 # The solvers of learners. "passes" stands for the solver of losses that are not squared errors.
 SOLVERS = ("auto", "cholesky", "cg", "passes")
-# Number of passes that is assumed if the user gives none. In a fit, the convergence of the solver decides it; 4 to 24
-# passes were counted.
+# Number of passes that is assumed if the user gives none. In a fit, the passes end when the solver has converged. 4 to
+# 24 passes were counted.
 _PASSES = 20
-# Least number of rows for corrections of a searched kernel. Bytes that corrections take for each target of a row.
+# Least number of rows for corrections, which only a searched kernel has. Bytes that corrections take for each target of
+# a row.
 _CORRECTED_ROWS, _CORRECTED_BYTES = 8000, 48
 # Bytes of a part of a table that is one task of a cluster: the default of Dask's readers.
 _PART_BYTES = 128 * 2**20

@@ -112,7 +112,7 @@ def _estimates(rows: np.ndarray, width: int, draws: int, seed: int, **options: A
 
 
 def biases(seed: int = 0) -> Iterator[dict[str, Any]]:
-    """Measure the bias of normalised features, with its leading order, and the bias of SORF, with its bound."""
+    """Measure two biases: of normalised features, next to its leading order, and of SORF, next to its bound."""
     rng = np.random.default_rng(seed)
     for tau in TAUS[:2]:
         # The offset b makes w.x + b uniform, so only the distance between the rows matters. b stands for w.x + b.

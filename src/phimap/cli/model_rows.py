@@ -59,7 +59,7 @@ class ModelRows:
             raise DataError(
                 f"{data}: `target` {target!r} is a feature of the model. Name the column that it predicts{known}."
             )
-        # Models of earlier versions have no medians.
+        # Missing cells are filled with medians that the model holds. Models of earlier versions hold none.
         self._fills = not strict and getattr(getattr(model, "_fitted", None), "inputs", None) is not None
         self._fills = self._fills and model._fitted.inputs.fill is not None
         skipping = BadRows("skip", "keep", "keep" if self._fills else "skip", "skip")

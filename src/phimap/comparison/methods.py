@@ -23,8 +23,8 @@ from phimap.learn import KernelClassifier, KernelRegressor
 from phimap.learn.search.families import median_length_scale
 from phimap.tables import TableEncoder
 
-# Candidate numbers of neighbours; maximum number of rows, and number of folds, of the cross-validation that chooses
-# among them.
+# Numbers of neighbours that are tried. Cross-validation chooses one of them, on at most `_NEIGHBOUR_ROWS` rows and with
+# `_FOLDS` folds.
 _NEIGHBOURS, _NEIGHBOUR_ROWS, _FOLDS = (1, 3, 5, 10, 20, 40), 5000, 3
 # Candidate regularisations of ridge regression; logistic regression uses scikit-learn's default.
 _ALPHAS = tuple(10.0**k for k in range(-3, 5))

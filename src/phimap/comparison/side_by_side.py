@@ -22,8 +22,8 @@ from phimap.learn.rows.grouped import GroupedRowsWarning
 from phimap.learn.rows.units import check_groups
 from phimap.tables.frames import is_frame
 
-# Minimum number of parts into which the rows are divided. Each split tests one part: a fifth of the rows, or less with
-# more than five splits.
+# Minimum number of parts into which the rows are divided. Each split tests one part. With up to five splits a part is a
+# fifth of the rows, and with more splits it is smaller.
 _LEAST_PARTS = 5
 _LEAST_ROWS = 20
 

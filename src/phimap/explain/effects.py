@@ -21,9 +21,10 @@ from phimap.learn.base import KernelModel
 
 # Number of levels of each column, and number of random choices of levels from which the variance is estimated.
 _LEVELS, _CHOICES = 32, 4096
-# Number of choices for parts of a model without an exact form, and number of batches in which they are evaluated.
+# For parts of a model without an exact form: number of random choices of levels, and number of batches in which these
+# choices are evaluated.
 _SAMPLED, _PARTS = 16_384, 16
-# Number of bisections after which a level is exact to rounding.
+# Number of bisections that find a level. After so many, the level is exact to rounding.
 _HALVINGS = 60
 
 

@@ -10,13 +10,14 @@ from phimap.explain.sampling import sampled_values
 from phimap.explain.subject import subject_of
 from phimap.ops import ops_for
 
-# Largest number of explained rows, and least number of rows over which a mean is taken.
+# Largest number of explained rows, and least number of explained rows over whose values a mean is taken.
 _MOST_ROWS, _LEAST_ROWS = 64, 8
-# Numbers of background rows for exact forms and for sampling.
+# Number of background rows if the model has an exact form, and number of background rows for sampling.
 _BACKGROUND, _SAMPLED = 32, 16
-# Terms times background rows times squared number of columns that take about two seconds on one core.
+# Largest product of four numbers: explained rows, terms, background rows, and squared columns. Values with this product
+# take about two seconds on one core.
 _WORK = 1e10
-# Largest number of mixed rows that are evaluated in sampling.
+# Largest number of rows, mixed from explained and background rows, that are evaluated in sampling.
 _MIXED = 50_000
 
 

@@ -20,7 +20,8 @@ import numpy as np
 
 from phimap.explain.forms.base import FormEffects
 
-# Number of groups of choices that are left out in turn, for the standard errors.
+# Number of groups into which the random choices are divided. Standard errors follow from leaving out each group in
+# turn.
 _GROUPS = 16
 
 

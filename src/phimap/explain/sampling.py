@@ -15,7 +15,8 @@ Function = Callable[[np.ndarray], np.ndarray]
 Sampled = tuple[np.ndarray, np.ndarray]
 # Independent estimates for each background row. Two is the least number that gives a variance.
 _ESTIMATES = 2
-# Largest number of bytes of the mixed rows that are evaluated at a time, and their share of the byte budget.
+# Largest number of bytes of the mixed rows that are evaluated at a time. They also take at most one part in `_SHARE` of
+# the byte budget.
 _MOST_BYTES, _SHARE = 2**26, 16
 
 
@@ -79,7 +80,10 @@ class _Game:
     owners: np.ndarray
 
     def mixed(self, members: np.ndarray) -> np.ndarray:
-        """Outputs (B, ..., t) for masks (B, ..., p) of the players from the explained row."""
+        """Outputs (B, ..., t) of mixtures of the explained row with each of the B background rows.
+
+        The masks `members` (B, ..., p) are true for players whose columns come from the explained row.
+        """
         if not members.size:
             return np.zeros((*members.shape[:-1], self.output.size))
         background = self.background.reshape(len(self.background), *[1] * (members.ndim - 2), self.row.size)

@@ -19,7 +19,7 @@ from phimap.explain.frames import cells
 from phimap.explain.sampling import Function, Sampled, sampled_interactions, sampled_values, with_diagonal
 from phimap.explain.subject import Subject, subject_of
 
-# Number of rows after which progress is shown.
+# Progress is shown each time this many rows have been explained.
 _ROWS = 64
 
 

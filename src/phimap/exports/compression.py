@@ -36,11 +36,12 @@ from phimap.records import Record
 _MOST_ROWS = 4096
 # Least number of rows. A refit to fewer rows could be far from the model at other rows.
 _FEWEST_ROWS = 64
-# Least number of rows of the refit for each feature. If fewer are given, rows between them are added.
+# Least number of rows of the refit for each feature. If fewer rows are given, points between them are added as rows.
 _ROWS_A_FEATURE = 2
-# Regularisation of the refit, as a share of the mean diagonal of the Gram matrix: the outputs have no noise.
+# Regularisation of the refit, as a share of the mean diagonal of the Gram matrix. It is small because the outputs to
+# which a model is refitted have no noise.
 _RIDGE = 1e-9
-# Share of the tolerance that is reserved for shorter numbers and dropped corrections.
+# Share of the tolerance that is left for the errors of shorter numbers and of dropped corrections.
 _LEFT = 0.25
 # A structured projection becomes a matrix, from which the directions of the chosen features are taken, if the matrix
 # has at most this many entries.

@@ -27,9 +27,10 @@ from phimap.learn.settings import Compute
 
 # Number of rows on which an export is compared with the model.
 _CHECK_ROWS = 256
-# Largest difference of the outputs, as a share of their range, by format.
+# For each format, the largest accepted difference between outputs of the export and of the model, as a share of the
+# range of the outputs.
 _TOLERANCES = {"onnx": 1e-4, "numpy": 1e-5}
-# Differences of scores, as a share of their range, below which two classes count as tied.
+# Two classes count as tied if their scores differ by less than this share of the range of the scores.
 _TIE = 1e-4
 # Largest size of an ONNX file, the limit of its format.
 _MOST_BYTES = 2**31 - 1

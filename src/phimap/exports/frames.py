@@ -19,8 +19,8 @@ from phimap.tables.numbers import NumberEncoding
 from phimap.tables.table_pass import found_in
 
 _DAY = 86400.0
-# Days of a 400-year period of the Gregorian calendar, which repeats itself; days from 1 March of year 0 to the epoch;
-# days from 1 March to 1 January, and from 1 January to 1 March of a common year.
+# Numbers of days, in this order: of a period of 400 years, after which the Gregorian calendar repeats itself; from 1
+# March of year 0 to the epoch; from 1 March to 1 January; from 1 January to 1 March of a common year.
 _PERIOD, _EPOCH, _TO_JANUARY, _TO_MARCH = 146097.0, 719468.0, 306.0, 59.0
 _YEAR = 365.2425
 # Dtype of the input of a column, by its encoding. Seconds since the epoch need float64.

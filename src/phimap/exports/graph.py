@@ -10,8 +10,8 @@ import numpy as np
 
 from phimap._files import one_line
 
-#: Stands for the number of rows of the input while a model is traced, and its multiples for multiples of the number of
-#: rows. It is a prime above every other length, so that no other length is a multiple.
+#: This number stands for the number of rows of the input while a model is traced. Its multiples stand for multiples of
+#: the number of rows. It is a prime above every other length, so no other length is one of its multiples.
 ROWS = 2**61 - 1
 
 FLOAT: np.dtype = np.dtype(np.float32)

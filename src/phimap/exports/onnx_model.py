@@ -9,7 +9,7 @@ import numpy as np
 
 from phimap.exports.graph import ROWS, Graph, Node, Operand, array_key, is_rows
 
-#: Version of the standard operators; ONNX Runtime 1.14 of 2023 is the first that has them.
+#: Version of the set of standard operators. ONNX Runtime 1.14 of 2023 is the first release with this version.
 OPSET = 18
 # Version of the file format that was published with the operators.
 _IR_VERSION = 8

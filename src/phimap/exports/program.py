@@ -43,10 +43,11 @@ from phimap.records import Record
 # A structured projection is replaced by a dense matrix if the matrix has at most this many entries. For small matrices
 # one product is faster than the transforms, because calling so many small operations takes most of their time.
 _MOST_ENTRIES = 2**21
-# Below this, log(softplus(x)) is x to 1.5e-7, and above it 1 + exp(x) keeps half of the digits of float64.
+# For x below this, log(softplus(x)) equals x up to 1.5e-7. For x above it, 1 + exp(x) keeps half of the digits of
+# float64.
 _LINEAR = -15.0
-# Largest exponent of the power of 2 that scales the targets. Float64 ends near 2^1023; the numbers that are multiplied
-# by the power need a margin.
+# Largest exponent of the power of 2 that scales the targets. Float64 ends near 2^1023, and products with this power
+# must not exceed it.
 _MOST_EXPONENT = 900
 
 

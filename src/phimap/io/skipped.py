@@ -34,8 +34,8 @@ class BadRows:
     features : {"error", "skip", "keep"}
         Policy for rows with a missing, infinite or too large feature. In rows that are kept, it is NaN or infinite.
     infinite : {"error", "skip"}
-        Policy for rows with an infinite feature where `features` is an error, and in frames, in which features may be
-        missing.
+        Policy for rows with an infinite feature. It applies if `features` is "error", and to frames, in which features
+        may be missing.
     """
 
     ragged: Literal["error", "skip"] = "error"

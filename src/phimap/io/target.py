@@ -149,7 +149,7 @@ class TargetCheck:
         return y, mask
 
     def _read_text(self, y: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Return targets (r,) of text as amounts, or as labels; count numbers and other texts."""
+        """Return targets (r,) of text as amounts or as labels, and count how many of them are numbers."""
         texts = y if self._policy == "error" else np.where(np.isin(y, MISSING_MARKS), "", y)
         amounts = None if self._text is None else self._text.amounts(texts)
         self._are_amounts = amounts is not None

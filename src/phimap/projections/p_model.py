@@ -15,8 +15,8 @@ from phimap.projections.convolution import (
     signed_input_scale,
 )
 
-# The maximum length of a transform is four times the number of columns, but at least this: for shorter transforms, call
-# overhead would dominate.
+# The maximum length of a transform is four times the number of columns, but at least this number. For shorter
+# transforms, the overhead of calls would dominate.
 _LEAST = 512
 
 

@@ -18,8 +18,8 @@ from phimap.records import Record, of_entries, of_floats, of_indices
 
 # Number of directions in a block: a block of 256 rows then takes 1 MB in float32, the size of an L2 cache.
 _BLOCK = 1024
-# Minimum sparsity for index lists. From this sparsity on, they take fewer operations than tables with the sums of four
-# columns.
+# Least share of zeros from which a product uses lists of the indices of nonzero entries. These lists then take fewer
+# operations than tables with the sums of four columns.
 _SPARSE = 0.8
 # The largest code of four entries in a byte.
 _MOST_CODE = 3 ** len(TERNARY_PLACES) - 1

@@ -16,7 +16,8 @@ from phimap.projections.dense import DenseRecord, haar_orthogonal
 from phimap.projections.radii import stratified_radii
 from phimap.records import of_floats, of_indices, of_number
 
-# Maximum number of complex points in a block: as a multiple of m (see `SphericalStructured`), and in total.
+# A block has at most `_REDUNDANCY` times m complex points (see `SphericalStructured`), and at most `_MOST_POINTS`. It
+# may always have m points.
 _REDUNDANCY = 8
 _MOST_POINTS = 2048
 # Number of candidate frequencies in a step of the coordinate descent, and number of sweeps over all coordinates.
@@ -30,7 +31,7 @@ _MOST_CHOSEN = 128
 _CLOSEST = 4 * np.finfo(np.float64).eps
 # Up to this number of columns, the matrix is stored, because a product with the matrix is faster than the transforms.
 _WIDEST_STORED = 48
-# Up to this number of columns, rows get a Haar rotation, which is then a small part of the work.
+# Up to this number of columns, rows are rotated by a Haar matrix, which is then a small part of the work.
 _WIDEST_HAAR = 128
 
 
@@ -228,9 +229,9 @@ def structured_points(frequencies: np.ndarray, n_points: int) -> np.ndarray:
 def _energy(products: np.ndarray, even: bool) -> np.ndarray:
     """Riesz 0-energy per point, for k sets of points (k,).
 
-    `products` (n - 1, k) holds the complex inner products of the first point of each set with the others. The real part
-    is the inner product with a real point w. The imaginary part, up to sign, is the inner product with i w. The
-    distances from v to w and to -w have the product ``2 sqrt(1 - <v, w>^2)``.
+    `products` (n - 1, k) holds the complex inner products of the first point v of each set with the other points w. The
+    real part is the real inner product of v and w. The imaginary part, up to sign, is the real inner product of v and
+    i w. The distances from v to w and to -w have the product ``2 sqrt(1 - <v, w>^2)``.
     """
     real, imaginary = np.real(products), np.imag(products)
     gaps = np.stack([(1 - real**2) if even else (1 - real) ** 2, 1 - imaginary**2])

@@ -17,8 +17,8 @@ from phimap.learn.extrapolation import OutsideWarning
 # `_DRAWN`.
 _COVERAGES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _DRAWN = 0.9
-# Largest number of rows with intervals, and with probabilities. A share of 1,000 rows has a standard error of at most
-# 1.6 points. Rare classes need more rows.
+# Largest number of rows whose intervals are shown, and largest number of rows whose probabilities are shown. A share of
+# 1,000 rows has a standard error of at most 1.6 percentage points. Rare classes need more rows.
 _MOST_ROWS, _MOST_LABELLED = 1000, 20_000
 # Largest number of features for which standard deviations are computed. They need a factorisation of this order.
 _MOST_FEATURES = 4096

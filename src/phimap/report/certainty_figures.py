@@ -11,7 +11,8 @@ import numpy as np
 from phimap._number_text import number_text
 from phimap.report.style import INK, MAIN, SECOND, Plot, legend_above, plain
 
-# Largest number of rows that are drawn as marks; number of groups in which means are compared; least size of a group.
+# Largest number of rows that are drawn as marks. Largest number of groups of rows whose means are drawn, and least
+# number of rows of a group.
 _MOST_MARKS, _GROUPS, _LEAST_GROUP = 400, 10, 8
 # Largest number of steps of a precision-recall curve that are drawn.
 _MOST_STEPS = 400

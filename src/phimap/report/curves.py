@@ -17,8 +17,8 @@ from phimap.ops import ops_for
 # together cost 1/7 of the full model.
 _HALVINGS = 7
 _LEAST_WIDTH = 16
-# Ratio of the full width to the width of the models with other regularisations. At an eighth of the width, each
-# solution costs 1/512 of the full solution.
+# Models with other regularisations have the full width divided by this number. At an eighth of the width, a solution
+# costs 1/512 of the full solution.
 _PATH_SHARE = 8
 _PATH_FACTORS = 10.0 ** np.arange(-3, 4)
 # Scoring stops after this number of held-out rows. Errors are then estimated to about one percent.
@@ -28,8 +28,8 @@ _ROWS = 20_000
 # Widths are compared only on at least this number of validation rows. On fewer rows, the difference of two errors is
 # noise.
 _LEAST_VALIDATION = 100
-# A width is better if its loss is lower by this many standard errors of the mean difference on the same rows, and by
-# this share of the error.
+# A width is better only if its loss on the same rows is lower by `_STANDARD_ERRORS` standard errors of the mean
+# difference, and if its error is lower by about the share `_NOTICEABLE`.
 _STANDARD_ERRORS = 2.0
 _NOTICEABLE = 0.02
 

@@ -14,10 +14,10 @@ from phimap.learn.corrections.residuals import Outputs
 from phimap.ops import ops_for
 from phimap.report.axes import Axis
 
-# Number of values of each of a pair of columns.
+# Number of values of each column in the figure of a pair of columns.
 _VALUES_OF_PAIR = 10
-# Minimum and maximum number of rows in the mean, and maximum total number of feature values. This number of values
-# takes about a second.
+# Minimum and maximum number of rows over which predictions are averaged. Maximum number of feature values that are
+# computed, which takes about a second.
 _LEAST_ROWS, _MOST_ROWS = 30, 200
 _MOST_FEATURES = 2**25
 # Quantiles of the predictions of single rows between which the band lies.

@@ -15,7 +15,8 @@ from phimap.report.page import environment
 from phimap.report.style import INK, MAIN, MUTED, PAPER, SECOND, SEQUENCE, Plot, plain, shortened
 from phimap.tables.tallies import likely_form
 
-# Number of columns in the table, in the figure of all rows and in the waterfall; number of figures of single columns.
+# Number of columns in the table, in the figure of all rows, and in the waterfall. The last is the number of figures of
+# single columns.
 _LISTED, _SWARM, _FALL, _DRAWN = 20, 10, 9, 4
 # Largest number of rows that figures show as marks, and largest number of categories on an axis.
 _MOST_MARKS, _MOST_CATEGORIES = 1000, 8
@@ -23,7 +24,8 @@ _MOST_MARKS, _MOST_CATEGORIES = 1000, 8
 _BINS, _HALF = 60, 0.36
 # Longest label of a column or a category, in letters.
 _LETTERS = 18
-# Least share of the texts of a column that must be numbers or dates for an axis of numbers, and seconds of a year.
+# A column of text has an axis of numbers if at least this share of its texts are numbers or dates. Then the number of
+# seconds of a year.
 _SHARE_READ, _YEAR = 0.9, 365.2425 * 86_400
 
 

@@ -204,7 +204,7 @@ def _name_factor(axis: Axis) -> None:
 
     Matplotlib writes it at the end of the axis, where legends and notes stand.
     """
-    # The factor is known once the labels are made.
+    # Matplotlib knows the common factor of the labels only after it has made the labels.
     axis.get_ticklabels()
     factor, label = axis.get_major_formatter().get_offset(), axis.get_label_text()
     if factor and label:

@@ -27,8 +27,8 @@ _CYCLES = {"hour of the day": _DAY, "day of the week": 7 * _DAY, "day of the yea
 _LEAST_VARIANCE = 1e-6
 # Weekday of the first day of the epoch, which was a Thursday, counted from Monday as 0.
 _FIRST_WEEKDAY = 3
-# Bounds for model files, in seconds: least deviation, and largest absolute time. Times are stored to a nanosecond, and
-# four-digit years end at 3.2e11 seconds, a tenth of the bound.
+# Bounds for model files, in seconds: the least standard deviation, and the largest absolute time. Times are stored to a
+# nanosecond. Years of four digits end at 3.2e11 seconds, a tenth of the second bound.
 _LEAST_SECONDS, _MOST_SECONDS = 1e-9, 3e12
 
 

@@ -17,8 +17,8 @@ from phimap.tables.targets import FOLDS, ColumnTargets, padded
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-# A level has its own column if it has at least 5 rows, or half the average number of rows of a level if that is less,
-# but at least 2 rows. All other levels share a column.
+# A level needs `_FEW_ROWS` rows for a column of its own. If half the average number of rows of a level is less, it
+# needs only this number, but at least `_LEAST_ROWS`. All other levels share a column.
 _FEW_ROWS = 5
 _LEAST_ROWS = 2
 # Without a target: number of columns for the most frequent levels, and number of columns into which other levels are

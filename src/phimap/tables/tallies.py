@@ -19,7 +19,7 @@ MOST_LEVELS = 20_000
 _MOST_CHARACTERS = 2**24
 # Number of sampled cells from which the median is computed. The rank of the median is then accurate to half a percent.
 _NUMBERS = 2**14
-# Number of sampled texts.
+# Number of texts in the sample of a column of text.
 _TEXTS = 5000
 #: Number of characters to which texts are truncated.
 TEXT_LENGTH = 2000
@@ -51,7 +51,8 @@ TIME_FORMS = (
     "%d %b %Y",
     "%d %B %Y",
 )
-# After this number of cells, a decimal mark or a format is dropped unless it has parsed half of them.
+# After `_ENOUGH_CELLS` cells, a decimal mark or a format is dropped unless it has parsed the share `_LEAST_SHARE` of
+# them.
 _ENOUGH_CELLS = 1000
 _LEAST_SHARE = 0.5
 

@@ -26,7 +26,8 @@ LANES = lanes(np.float64)
 _MOST_TERMS = 512
 # Share of the byte budget that the tables of the background may take.
 _SHARE = 0.25
-# Largest relative error of a rule with fewer nodes than the exact one; computed bounds are off by 1e-13.
+# A quadrature rule with fewer nodes than the exact rule is used if the bound of its relative error is at most this. The
+# computed bound is itself off by about 1e-13.
 _RULE_ERROR = 1e-12
 # Number of explained rows in one task.
 _TILE = 4

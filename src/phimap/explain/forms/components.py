@@ -18,14 +18,15 @@ from phimap.kernels import Additive, Gaussian, Kernel, Matern, StationaryKernel,
 # the smallest scale, and larger scales are left out. As kernel values are at most 1, the error of the kernel is at most
 # the sum of both probabilities.
 _TAIL = 1e-11
-# Largest distance of the logarithms of two scales. The integrand is analytic in a strip of half-width pi / 2 about the
-# real line, so that the error of the trapezoidal rule is about exp(-pi^2 / step) = 1e-12.
+# Largest distance of the logarithms of two neighbouring scales. A trapezoidal rule with this step has an error of about
+# exp(-pi^2 / step) = 1e-12, because its integrand is analytic in a strip of half-width pi / 2 about the real line.
 _STEP = 0.36
 # For large nu, log g (see `matern_mixture`) is nearly normal with variance 1 / nu, and the error is about
 # 2 exp(-2 pi^2 / (nu step^2)): below 1e-12 for a step of 0.83 / sqrt(nu).
 _DEVIATIONS = 0.83
-# Largest number of summands of a product. Matern kernels have 26 to 160 scales each, so most products of two exceed it.
-# Exact values would then take longer than accurate sampled values.
+# Largest number of summands of a product of kernels for which values are exact. With more summands, exact values would
+# take longer than accurate sampled values. Matern kernels have 26 to 160 scales each, so most products of two exceed
+# it.
 _MOST_SUMMANDS = 1000
 
 
@@ -117,6 +118,6 @@ def matern_mixture(nu: float) -> tuple[np.ndarray, np.ndarray]:
     step = (_STEP**-2 + nu / _DEVIATIONS**2) ** -0.5
     points = np.arange(low, high + step, step)
     weights = np.exp(nu * log(nu) - gammaln(nu) + nu * points - nu * np.exp(points)) * step
-    # Scales below the smallest scale are counted as the smallest scale: their kernels vanish unless rows are equal.
+    # Smaller scales than the first are added to its weight. Their kernels are almost 0 unless rows are equal.
     weights[0] += max(0.0, 1.0 - weights.sum())
     return weights / weights.sum(), np.exp(-points)

@@ -48,7 +48,9 @@ class Monomials:
         divides = (powers[:, None] <= powers).all(axis=2)
         self._pairs = [(a, b - a) for a, b in zip(*np.nonzero(divides), strict=True)]
         last = self.count - 1
-        #: Indices of factors of the last monomial: one factor from each difference, and one from the other players.
+        #: Indices of monomials whose product is the last monomial. `singles` has pairs: the monomial of one player's
+        #: difference, and the monomial of the other players. `doubles` has triples, with the differences of two
+        #: players.
         self.singles = [(a, last - a) for a in range(first, self.count)]
         self.doubles = [(a, b, last - a - b) for a, b in self._pairs if min(a, b) >= first]
 

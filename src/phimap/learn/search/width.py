@@ -35,7 +35,7 @@ _ROWS_A_FEATURE = 3
 
 
 def most_components(budget: int) -> int:
-    """The largest power of two of features for which any number of rows fits `budget` bytes.
+    """The largest number of features, a power of two, with which a fit to any number of rows fits `budget` bytes.
 
     The budget holds ridge regression with the whitening of landmarks, and a trial of the width if there is one.
     """
