@@ -420,7 +420,8 @@ class _Clock:
         parts |= {part: seconds / cores for part, seconds in core_seconds.items() if seconds}
         seconds = max(reading / readers, (reading + computing) / cores)
         if work.workers > 1:
-            # The workers of one rung of the tree send at the same time. Tasks are placed while other tasks run.
+            # The sums of workers are added in pairs, in rounds. All pairs of a round send at the same time. Tasks are
+            # placed while other tasks run.
             parts["sending"] = ceil(log2(work.workers)) * tree / machine.network
             parts["scheduling"] = work.n_parts * _TASKS * n_passes * _TASK_SECONDS
             seconds = max(seconds, parts["scheduling"]) + parts["sending"]

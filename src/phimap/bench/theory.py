@@ -188,7 +188,7 @@ BOUNDS: dict[str, tuple[Sequence[tuple[str, str]], Callable[..., np.ndarray], An
 
 
 def bounds(draws: int = _BOUND_DRAWS) -> Iterator[dict[str, Any]]:
-    """Draw the number of features that each bound requires, and test the bound on every set of hard rows."""
+    """Test each bound on every set of hard rows, with the number of features that the bound requires."""
     for name, (_, features, kernel) in BOUNDS.items():
         for rows, X in hard_rows().items():
             K = kernel(X)

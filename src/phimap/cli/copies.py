@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-# Copies are looked for among this number of rows, whose hashes take 8 MB, of at most this number of columns.
+# Copies are looked for among at most this number of rows, whose hashes take 8 MB, and only if the rows have at most
+# this number of columns.
 _MOST_ROWS, _MOST_COLUMNS = 1_000_000, 200
-# Least number and least share of copies among the held-out rows that are told.
+# Copies are reported only if they are at least this many of the held-out rows, and at least this share of them.
 _LEAST_ROWS, _LEAST_SHARE = 5, 0.05
-# Rows of a few levels are alike by chance. Copies are told only if some column has at least this share of the number
-# of distinct rows as distinct values.
+# Rows of columns with few distinct values are alike by chance. Copies are reported only if the number of distinct
+# values of some column is at least this share of the number of distinct rows.
 _LEAST_TELLING = 0.5
 # An odd factor with mixed bits, 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming, 6.4).
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)

@@ -107,7 +107,7 @@ def search_facts(model: Any, stages: Sequence[Stage] = ()) -> list[tuple[str, st
 
 
 def solver_text(solution: Any) -> str:
-    """The solver of a solution as text, with its number of passes if there are several and the reason for it."""
+    """The solver of a solution as text, with its number of passes if it made several, and why it was chosen."""
     text = _SOLVERS.get(solution.form, str(solution.form))
     if solution.n_passes > 1:
         text += f" in {solution.n_passes} passes"

@@ -135,7 +135,7 @@ def first_pass(
             with in_terms_of(options.data, seen.data_row):
                 encoder.fit_batches(seen.training_rows()).forget_rows()
         except ValueError:
-            # The encoder does not know that rows are held out, which may be why it has too few.
+            # The encoder may have too few rows because rows are held out, which it does not know.
             if seen.n_held_out:
                 check_left(options.data, seen.n_rows - seen.n_held_out, seen.n_rows)
             raise

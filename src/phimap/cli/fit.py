@@ -88,7 +88,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     """Read the table at `path`, choose the task, fit a learner, and score it on the held-out rows."""
     start, stages = time.perf_counter(), Stages(verbose=not options.quiet)
     most_rows, room = _batch_rows_and_room(options)
-    # Workers may run in other folders.
+    # Workers may run in other folders, so the path must be absolute.
     path = os.path.abspath(path) if options.scheduler is not None else path
     selected = partial(open_selected, path, keeps_text=True, **{name: getattr(options, name) for name in _SELECTED})
     of_loss = _task_of_loss(options.loss)

@@ -68,7 +68,7 @@ class LossScores(Scores):
         raise NotImplementedError
 
     def constant(self, true: np.ndarray) -> Any:
-        """The constant of least loss."""
+        """The constant prediction that has the least loss for the values `true`."""
         raise NotImplementedError
 
     @property

@@ -34,10 +34,11 @@ _MISSING = pa.array(MISSING_AMONG_NUMBERS)
 _BLOCK_BYTES = 2**20
 _BLOCK_ROWS = 16
 _HEAD_BYTES = 2**16
-# Largest length in bytes of a row among the first lines, and of a block. Arrow counts bytes in 32 bits.
+# Largest number of bytes of a row among the first lines, and largest number of bytes of a block. Arrow counts bytes in
+# 32 bits.
 _LONGEST_ROW, _LARGEST_BLOCK = 2**28, 2**30
-# Bytes of memory for each column: its builders and buffers, in blocks that are parsed and in blocks that wait. Tables
-# of 5,000 to 50,000 columns and three rows took 11 to 29 kB for each column.
+# Bytes of memory for each column. They hold its builders and buffers in blocks that are parsed and in blocks that wait.
+# Tables of 5,000 to 50,000 columns and three rows took 11 to 29 kB for each column.
 _COLUMN_BYTES = 29 * 2**10
 # Bytes of memory for each byte of a row while it is parsed.
 _ROW_EXPANSION = 16

@@ -23,16 +23,16 @@ from phimap.records import Record
 
 # Largest depth of nesting that is accepted. The map of a deep network in a pipeline is nested about twenty deep.
 _DEEPEST = 100
-# Limits on the bytes of all text arrays together: bytes allowed for each character of the description, and bytes that
-# are always allowed. Without limits, a small file could expand to large arrays, because every item of a text array is
-# as wide as the longest item.
+# All text arrays together may take `_TEXT_BYTES` bytes for each character of the description, and `_TEXT_GRANT` bytes
+# in addition. Without this limit, a small file could expand to large arrays, because every item of a text array is as
+# wide as the longest item.
 _TEXT_BYTES, _TEXT_GRANT = 256, 2**20
 # Largest length of an array along any axis, because no model has more rows. The limit matters for arrays without
 # entries, which could have any shape.
 _MOST_ROWS = 2**40
 # Largest depth, degree or order of a kernel. More steps could take years.
 _MOST_STEPS = 10_000
-# Parameters of kernels that are numbers of steps, whatever their types are.
+# Names of the parameters of kernels to which this limit applies, whatever types the parameters have.
 _ORDERS = ("nu", "order", "degree", "depth")
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
 _MISSING = object()

@@ -14,7 +14,8 @@ from phimap.config import memory_budget
 from phimap.io.archive import explained_damage
 from phimap.io.whole_file import WholeFile, column_of
 
-# Ratio of the bytes of the Python objects in memory to the bytes of the unpacked file, and number of bytes of a cell.
+# The Python objects in memory take `_EXPANSION` times the bytes of the unpacked file. A cell takes `_BYTES_A_CELL`
+# bytes.
 _EXPANSION, _BYTES_A_CELL = 12, 64
 # Values of formulas that failed.
 _ERRORS = {"#N/A", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!"}

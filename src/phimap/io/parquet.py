@@ -13,8 +13,8 @@ from phimap.io.archive import explained_damage
 from phimap.io.column_file import TypedFile
 from phimap.io.source import TableSource
 
-# Column chunks are read through buffers: number of bytes of all buffers together, and largest and smallest size of a
-# buffer.
+# Column chunks are read through buffers. These are the number of bytes of all buffers together, and the largest and the
+# smallest number of bytes of a buffer.
 _BUFFERS_BYTES, _LARGEST_BUFFER, _SMALLEST_BUFFER = 2**25, 2**20, 2**13
 # Number of bytes at which writers end a page. For each column, memory holds one compressed page, the same page decoded,
 # and the dictionary of the column.

@@ -13,7 +13,8 @@ from phimap.config import memory_budget
 
 Item = TypeVar("Item")
 
-# Number of waiting batches. The first lets reading and work overlap. The second helps if batches take different times.
+# Number of batches that are read ahead. The first lets reading and work overlap. The second helps if batches take
+# different times.
 _BATCHES = 2
 # All waiting batches together may take at most the byte budget divided by this number.
 _SHARE = 16

@@ -16,8 +16,9 @@ from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, TableSource, positive_integer
 from phimap.io.target import TargetCheck, TextTarget, refuse_value
 
-# Bytes of a default batch. They are enough to make the fixed cost of a batch negligible, and few compared with the
-# memory of any machine. They do not depend on the machine, so a file gives the same batches on every machine.
+# Bytes and rows of a default batch. The fixed cost of such a batch is negligible, and the batch is small compared with
+# the memory of any machine. The numbers do not depend on the machine, so a file gives the same batches on every
+# machine.
 _DEFAULT_BATCH_BYTES = 2**25
 _DEFAULT_BATCH_ROWS = 2**16
 

@@ -15,8 +15,8 @@ from phimap._files import DataError
 
 # Largest number of left-out rows that a message names.
 _LISTED = 5
-# The detected dialect is considered wrong if more than this share of the rows, and more than ten rows, have another
-# number of cells than the header.
+# The detected dialect counts as wrong if more than the share `_MOST_RAGGED` of the rows, and more than `_HANDFUL` rows,
+# have another number of cells than the header.
 _MOST_RAGGED = 0.1
 _HANDFUL = 10
 

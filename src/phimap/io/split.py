@@ -8,10 +8,11 @@ import numpy as np
 
 from phimap._random import hashed_uniforms, row_uniforms
 
-# Largest number of classes of which each is held out in proportion. All further classes count as one class, so that a
-# stream of numbers with any number of values needs a bounded number of counts.
+# Up to this number of classes, the same share of each class is held out. All further classes count as one class.
+# A stream with any number of distinct targets then needs a bounded number of counts.
 _MOST_CLASSES = 1000
-# The random numbers of class c have the indices c * 2**40, c * 2**40 + 1, ..., because no class has more rows.
+# The random numbers of class c have the indices c * 2**40, c * 2**40 + 1, ... No class has more than 2**40 rows, so the
+# indices of different classes do not overlap.
 _CLASS_STEP = np.uint64(2**40)
 
 

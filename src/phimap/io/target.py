@@ -16,7 +16,7 @@ from phimap.io.skipped import Skipped
 _MOSTLY_NUMBERS = 0.95
 # Largest number of mistakes that a message shows.
 _SHOWN = 3
-# Number of distinct numbers that are looked at to tell dates.
+# Number of distinct numbers that are looked at to decide whether they are dates.
 _LOOKED_AT = 20
 #: Numbers as people write them: with decimal points or commas, and with separators between thousands.
 NUMBER = re.compile(r"\s*[-+]?(?:\d+(?:[.,' \u00a0\u202f]\d+)*[.,]?|[.,]\d+)(?:[eE][-+]?\d+)?\s*")

@@ -18,12 +18,14 @@ from phimap.kernels.spectral import SpectralLaw
 from phimap.kernels.spectral_mixture.kernel import SpectralMixture
 from phimap.kernels.subsets import SubsetLaw, spread_subsets
 
-# Maximum number of subsets if the base is not a product over columns. Each subset then takes one matrix of the base.
+# Maximum number of subsets of columns if the base kernel is not a product over columns. The kernel matrix of the base
+# is then computed for each subset.
 _MOST_SUBSETS = 2000
-# Number of scratch floats for the means of all orders. They take 8 MiB, enough for a whole tile up to order 14.
+# Number of scratch floats for the means over subsets of all orders. They take 8 MiB, enough for a whole tile up to
+# order 14.
 _SCRATCH = 2**20
-# Maximum number of subsets of columns in `distances`, and number of groups of rows. All distances between the rows of
-# two groups are computed on one subset.
+# Maximum number of subsets of columns in `distances`, and number of groups of rows. For two groups, the distances
+# between their rows are computed on one subset.
 _SUBSETS = 32
 _GROUPS = 16
 

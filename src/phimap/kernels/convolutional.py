@@ -20,19 +20,20 @@ from phimap.kernels.wide_layers import ExpandedLayer, FoldedLayer, WideLayer, ta
 from phimap.ops import Array, host, is_tensor, ops_for, run_tasks
 from phimap.ops.primitives.pixel_pairs import pixel_pairs
 
-# On the CPU, maximum number of pixel pairs in a tile (about a second of work), and maximum number of images on a side
-# of a tile.
+# On the CPU, maximum number of pairs of pixels in a tile, which take about a second, and maximum number of images on a
+# side of a tile.
 _PIXEL_PAIRS = 2**26
 _MOST_TILE = 128
 # Maximum number of images on a side of a tile of tensors; the byte budget may allow fewer.
 _MOST_TENSOR_TILE = 64
 # Maximum number of Hermite coefficients of an activation and its derivative, per pixel and layer.
 _EXPANSIONS = 2 * 258
-# The cost is estimated from the time of a smaller tile, whose sides are shorter by this factor.
+# The time of a call is estimated from the time of a smaller tile, whose sides are shorter by this factor.
 _SAMPLED = 6
 # Number of image pairs that the CPU processes at a time. One side of the timed tile has at least as many images.
 _GROUP = 8
-# For tensors, number of planes of h x w numbers in memory per image pair, temporaries included.
+# For tensors, number of arrays in memory for each pair of images, with a number for each pixel. Temporaries are
+# included.
 _PLANES = 24
 # A call warns if its estimated time in seconds exceeds this.
 _LONG_SECONDS = 300.0

@@ -7,8 +7,8 @@ from functools import cache
 
 import numpy as np
 
-# Number of terms of the expansion, which must be even. For an activation with a kink, the later terms hold a fraction
-# of about 2^-13 of the energy.
+# Number of terms of the Hermite expansion of an activation, which must be even. The later terms of an activation with a
+# kink have about 2^-13 of its mean square.
 _TERMS = 256
 # Number of quadrature points, and the largest of them in standard deviations. At 12.5 the density is below 1e-34, and
 # its square root, a factor of every Hermite function, is below 1e-17. The number of points is even, so that no point is
@@ -17,9 +17,9 @@ _POINTS, _REACH = 1024, 12.5
 _STEP = 2 * _REACH / _POINTS
 # Number of standard deviations x for which f(x z) is expanded at a time. It keeps scratch arrays smaller than a tile.
 _ROWS = 8
-# Let r be the energy of the derivative beyond the terms of the expansion, divided by its energy in these terms. The
-# activation counts as discontinuous if r exceeds this. For a jump r is about 1, or less if the activation also has a
-# slope; for a kink it is 1/200.
+# The mean square of the derivative has a part from the terms of the expansion and a part from later terms. Let r be the
+# second part divided by the first. The activation counts as discontinuous if r exceeds this number. For a jump r is
+# about 1, or less if the activation also has a slope. For a kink it is 1/200.
 _JUMP = 0.5
 
 Activation = Callable[[np.ndarray], np.ndarray]

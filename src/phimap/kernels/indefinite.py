@@ -14,7 +14,8 @@ from phimap.kernels.base import Kernel
 from phimap.kernels.geometry import Rows, angles, row_norms
 from phimap.kernels.zonal import raising_coefficient, zonal_degree, zonal_polynomials
 
-# A coefficient below this multiple of the sum of absolute terms in its integral is rounding noise.
+# A coefficient is an integral, computed as a sum. It counts as rounding noise below this multiple of the sum of the
+# absolute terms.
 _NOISE = 64 * np.finfo(np.float64).eps
 # Number of quadrature nodes; the rule is exact for products of two polynomials of the highest degree, and beyond.
 _NODES = 400

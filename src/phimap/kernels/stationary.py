@@ -17,11 +17,11 @@ from phimap.kernels.spectral import CauchyLaw, GaussianLaw, LaplaceLaw, Spectral
 from phimap.ops import ops_for
 from phimap.ops.primitives.distances import sums_of_differences
 
-# Largest finite smoothness. The recurrence takes one step for each unit of smoothness. Beyond this, the kernel differs
-# from its limit by less than 1 / nu.
+# Largest finite smoothness nu. The recurrence takes one step for each unit of smoothness. With a larger nu, the kernel
+# differs from its limit for infinite nu by less than 1 / nu.
 _LARGEST_NU = 10_000
-# Largest number of columns for which distances are sums of differences. With more columns, a matrix product takes less
-# time.
+# Largest number of columns for which distances are computed from differences of rows. With more columns, a matrix
+# product takes less time.
 _MOST_COLUMNS = 128
 
 

@@ -31,7 +31,7 @@ _TERMS = 512
 # few columns, high powers contribute much to low degrees, so a truncated series is inaccurate. With many columns,
 # integrals lose digits.
 _WIDEST_INTEGRAL = 8
-# Number of points n of the quadrature rule. Its error decreases like 1 / n^2, or faster.
+# Number of points of the quadrature rule. With n points the error is of the order of 1 / n^2 or smaller.
 _POINTS = 2**13
 # Coefficients below this fraction of the kernel at cosine 1 are rounding errors.
 _ROUNDING = 1e-13

@@ -11,7 +11,7 @@ from phimap.kernels.spectral import SpectralLaw
 from phimap.projections.base import Projection, ProjectionRecord, input_scale
 from phimap.projections.quadrature import WeightedRecord
 
-# Maximum number of points. With more features, the exact kernel is cheaper for all but the largest data.
+# Maximum number of points of the grid. With more features, the exact kernel is cheaper for all but the largest data.
 _MOST_POINTS = 2**22
 
 

@@ -15,7 +15,8 @@ from phimap.kernels.spectral import SpectralLaw, onto_sphere
 from phimap.projections.base import Projection, ProjectionRecord
 from phimap.projections.dense import DenseRecord
 
-# Maximum number of steps. Bisection alone then reduces the bracket from 40 to the level of rounding.
+# Maximum number of steps by which a quantile is found. Bisection alone then reduces the bracket from 40 to the level of
+# rounding.
 _MOST_STEPS = 64
 # The iteration stops after a Newton step of this relative size, because only rounding error remains.
 _CLOSE = 1e-12

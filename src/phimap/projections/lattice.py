@@ -24,9 +24,10 @@ from itertools import count
 
 import numpy as np
 
-# The weight gamma times the number of coordinates. The derivative of an integrand cos(<w, t>) in w_j has a mean square
-# of about t_j^2 / 2, and kernels should be accurate for |t| of about 1. Weights four times smaller or larger gave the
-# same accuracy.
+# The weight of a coordinate in the error of the lattice is this number divided by the number of coordinates. An
+# integrand is ``cos(<w, t>)`` for a difference t of rows. Its derivative in w_j has a mean square of about ``t_j^2 /
+# 2``, and kernels should be accurate for ``|t|`` of about 1. Weights four times smaller or larger gave the same
+# accuracy.
 _TOTAL_WEIGHT = 2.0
 
 

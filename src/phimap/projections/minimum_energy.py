@@ -24,8 +24,8 @@ _FEWEST_POINTS = 3
 # more than _WIDEST_ROTATED columns, all blocks are optimised, because a rotation costs as much as a design.
 _MOST_DESIGNS = 8
 _WIDEST_ROTATED = 1024
-# Maximum length of a scaled point in the energy; longer points are shortened to it. Points of this length do not
-# interact with other points anyway, and their squared length is still accurate in float32.
+# Maximum length of a scaled point in the energy. Longer points are shortened to it. Points of this length hardly affect
+# other points, and their squared length is still accurate in float32.
 _LONGEST = 30.0
 # Number of rows of the pair matrix that are computed at a time; they take at most a quarter of a MB.
 _ROWS = 128

@@ -272,7 +272,7 @@ class ColumnTally:
         self._offsets: dict[str, set[str]] = {}
 
     def zone(self, form: str) -> str | None:
-        """The time zone of times in this `form`; empty for times without a zone, None for several offsets."""
+        """The time zone of times in this `form`; empty for times without a zone, None if times have several offsets."""
         offsets = self._offsets.get(form, set())
         return self._zone if self.form == "time" else next(iter(offsets)) if len(offsets) == 1 else None
 

@@ -39,9 +39,9 @@ def measure(depth: int) -> dict[str, Any]:
 
 
 def fit_errors() -> tuple[float, float]:
-    """Root mean square and largest error of the polynomial over [-1, 1], in units of K(1) = L + 1.
+    """Root mean square and largest error of the polynomial of `phimap.NTKSketch` over [-1, 1].
 
-    The polynomial is the polynomial of `phimap.NTKSketch`. It has nonnegative coefficients and is fitted by least
+    Errors are in units of the function's value at 1. The polynomial has nonnegative coefficients and is fitted by least
     squares at Chebyshev nodes.
     """
     kappa = NTK(FITTED_DEPTH).kappa

@@ -20,7 +20,7 @@ from phimap.ops import run_tasks, single_threaded_blas
 
 # One in this many rows is a validation row.
 _SHARE = 4
-# Minimum number of rows for fitting and validation.
+# Minimum number of rows for fitting, and minimum number of rows for validation.
 _LEAST_ROWS = 8
 # Start value and bounds of the noise variance, relative to the variance of the targets.
 _NOISE, _NOISES = 0.1, (1e-6, 10.0)
@@ -28,11 +28,12 @@ _NOISE, _NOISES = 0.1, (1e-6, 10.0)
 _WEIGHTS = (1e-6, 100.0)
 # Maximum length scale relative to the extent of the rows.
 _FARTHEST = 100.0
-# The fit from each start has this many times fewer features and steps.
+# The first fits, one from each start, have this many times fewer features and steps than the last fit.
 _FIRST_SHARE = 2
 # Multiples of the fitted noise variance that are compared on the validation rows.
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)
-# Number of matrices (rows, features), and number of matrices (rows, rows), in memory during a fit.
+# During a fit, number of matrices in memory with an entry for each row and feature, and number of matrices with an
+# entry for each pair of rows.
 _FEATURE_MATRICES, _ROW_MATRICES = 10, 4
 # The fit stops after a step that reduces the loss by less than this fraction.
 _GAIN = 1e-6

@@ -1,4 +1,4 @@
-"""Kernel principal components by stochastic gradients, of which only coefficients of random features are stored."""
+"""Kernel principal components by stochastic gradients. Only coefficients of random features are stored."""
 
 from __future__ import annotations
 

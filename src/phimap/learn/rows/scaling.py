@@ -328,7 +328,7 @@ class ColumnRange(Record):
 
 
 def _least_and_largest(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Smallest and largest value of each column of at least one row (r, d)."""
+    """Smallest and largest value of each column of `X` (r, d), which has at least one row."""
     n_rows, d = X.shape
     # Several short rows are viewed as one long row, because NumPy compares long rows faster.
     group = max(1, min(_LONG // d, n_rows))

@@ -141,7 +141,7 @@ def check_groups(groups: Any, n_rows: int, *, in_time: bool) -> np.ndarray | Non
 
 
 def groups_that_count(groups: Any, sample_weight: Any, n_kept: int, *, in_time: bool) -> np.ndarray | None:
-    """Return the checked groups of the `n_kept` rows of positive weight."""
+    """Check the groups, and return those of the `n_kept` rows of positive weight."""
     if groups is None or sample_weight is None or np.ndim(sample_weight) == 0:
         return check_groups(groups, n_kept, in_time=in_time)
     positive = np.asarray(to_host(sample_weight), np.float64) > 0

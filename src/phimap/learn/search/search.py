@@ -300,8 +300,9 @@ def _narrower(candidate: KernelCandidate, rung: Rung) -> KernelCandidate:
 def _survivors(candidates: Sequence[KernelCandidate], of_each_kind: int) -> list[KernelCandidate]:
     """Return the candidates for the second rung: the best of each kind of metric, and others near the least error.
 
-    If the targets differ much between close rows, a metric lowers the error of small maps more than that of wide maps.
-    Therefore a kind of metric is dropped only if its error is far above the least error.
+    The first rung can mislead about metrics. If the targets differ much between close rows, a metric lowers the error
+    of small maps more than the error of wide maps. Therefore a kind of metric is dropped only if its error is far above
+    the least error.
     """
     by_error = sorted(candidates, key=lambda one: one.error)
     by_error = [one for one in by_error if one.error <= _HOPELESS * by_error[0].error]

@@ -24,8 +24,9 @@ def _register_bytes() -> int:
     return 64 if "+avx512f" in features.split(",") else 32
 
 
-#: Size of a vector in bytes: the size of the registers on x86 processors; elsewhere a vector of 32 bytes takes several
-#: registers. It is a constant in compiled code, which numba caches separately for each set of processor features.
+#: Size of a vector in bytes. On x86 processors it is the size of a register. Elsewhere it is 32 bytes, which take
+#: several registers. Compiled code contains the number as a constant. Numba caches code separately for each set of
+#: processor features, so the constant is right.
 BYTES = _register_bytes()
 #: Size of a long vector in bytes. It takes one register or two. With two registers, two operations overlap, which hides
 #: the latency of long chains of operations.
