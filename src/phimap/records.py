@@ -129,7 +129,7 @@ def with_lengths(**lengths: str) -> dict[str, Part]:
 
 
 class Record:
-    """Base of the dataclasses of which a fitted object consists; records of a map's random draws are frozen.
+    """Base of the dataclasses that make up a fitted object; records of a map's random draws are frozen.
 
     Fields are host arrays (float64 values, ``intp`` indices, ``int8`` signs), CSR matrices, numbers, text, None,
     kernels, other records, or tuples of these. Maps never write to them. A subclass is registered under its class

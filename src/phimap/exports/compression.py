@@ -295,7 +295,7 @@ def _least_squares(Z: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _with_fewer_corrections(before: _Outputs, fitted: Fitted, tolerance: float) -> Fitted:
-    """Drop the corrections of regions in which they change the outputs least, as far as `tolerance` allows."""
+    """Drop corrections as far as `tolerance` allows, first in regions whose outputs they change least."""
     record = fitted.corrections
     if record is None:
         return fitted

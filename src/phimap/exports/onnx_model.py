@@ -15,7 +15,7 @@ OPSET = 18
 _IR_VERSION = 8
 # Prefix of the names of inner values, which distinguishes them from the names of columns.
 _INNER = "phimap/"
-# Version of the operators of machine learning, of which `LabelEncoder` and `TreeEnsembleRegressor` are two.
+# Name and version of the set of operators for machine learning, such as `LabelEncoder` and `TreeEnsembleRegressor`.
 _ML_DOMAIN, _ML_OPSET = "ai.onnx.ml", 3
 # Operators that ONNX Runtime implements only for float32.
 _SINGLE = {"Acos", "Asin", "Asinh", "Erf"}

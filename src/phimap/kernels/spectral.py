@@ -19,7 +19,7 @@ class SpectralLaw(ABC):
     n_features : int
         Dimension d of a frequency.
     scale : float or ndarray of shape (d,), default=1.0
-        Inverse length scale, by which the coordinates of u are multiplied. Rotation invariance refers to u, not to w.
+        Factor of the coordinates of u: the inverse length scale. Rotation invariance refers to u, not to w.
     """
 
     n_features: int

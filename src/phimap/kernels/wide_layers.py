@@ -131,7 +131,7 @@ class WideLayer(ABC):
 
     @cached_property
     def gain(self) -> float:
-        """``1 / E[sigma(z)^2]`` for standard Gaussian z, by which the duals of a layer are multiplied."""
+        """The factor of the duals of a layer: ``1 / E[sigma(z)^2]`` for standard Gaussian z."""
         energy = float(self.energy(np.ones(1))[0])
         if not (np.isfinite(energy) and energy > 0):
             raise ValueError(

@@ -48,8 +48,8 @@ _SHARES = np.arange(21) / 20
 #: Number of folds for few rows, and least number of rows without folds. Models of fewer rows have no corrections, so
 #: their leave-one-out errors are known at every row.
 _FOLDS, FOLDED_ROWS = 3, 8000
-# The share by which trees must lower the squared error at least, and the least ratio of this gain to its standard error
-# over rows or units.
+# Trees are kept only if they lower the squared error by at least `_LEAST_GAIN` times the squared error without trees.
+# This gain must also be at least `_LEAST_RATIO` times its standard error over rows or units.
 _LEAST_GAIN, _LEAST_RATIO = 0.005, 1.0
 
 

@@ -61,7 +61,8 @@ SLOPE_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "leaky-step": leaky_step,
     "sigmoid": special.expit,
 }
-#: The derivative of each activation, up to its sign; step and sign have derivative 0 almost everywhere.
+#: For each activation, the function that is its derivative up to the sign. Step and sign are left out, because their
+#: derivative is 0 almost everywhere.
 SLOPES = {
     "abs": "sign",
     "cos": "sin",

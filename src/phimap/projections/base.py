@@ -29,7 +29,7 @@ class ProjectionRecord(Record, ABC):
 
     @property
     def weight_roots(self) -> np.ndarray:
-        """Square root (s,) of the absolute weight of each direction, by which its features are multiplied."""
+        """Factors (s,) of the features of each direction: square roots of the absolute weights of the directions."""
         if self.weights is None:
             return np.full(self.n_directions, self.n_directions**-0.5)
         return np.sqrt(np.abs(self.weights))

@@ -22,7 +22,7 @@ class BlockRecord(ProjectionRecord):
     Attributes
     ----------
     input_scale : ndarray of shape (n_features,)
-        Inverse length scales of the law, by which the columns are multiplied.
+        Factors of the columns: the inverse length scales of the law.
     scale : ndarray of shape (n_directions,)
         Factors of the directions.
     """

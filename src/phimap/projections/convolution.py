@@ -23,7 +23,7 @@ class ConvolutionRecord(BlockRecord):
     Attributes
     ----------
     input_scale : ndarray of shape (n_features,)
-        Inverse length scales of the law times random signs, by which the columns are multiplied.
+        Factors of the columns: the inverse length scales of the law times random signs.
     order : ndarray of intp, shape (n_features,), or None
         Permutation of the columns; None keeps their order.
     generators : ndarray of shape (n_blocks, n)
@@ -88,7 +88,7 @@ def fast_length(least: int) -> int:
 
 
 def draw_generators(law: SpectralLaw, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Random numbers, any d of which form a direction: Gaussian, or coordinates of the law with unit scale."""
+    """Random numbers; any d of them form a direction. They are Gaussian, or coordinates of the law of unit scale."""
     if law.is_rotation_invariant:
         return rng.standard_normal(shape)
     return law.unit(int(np.prod(shape))).sample(rng, 1).reshape(shape)

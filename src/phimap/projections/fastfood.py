@@ -24,7 +24,7 @@ class FastfoodRecord(BlockRecord):
     Attributes
     ----------
     input_scale : ndarray of shape (n_features,)
-        Inverse length scales of the law, by which the columns are multiplied.
+        Factors of the columns: the inverse length scales of the law.
     signs : ndarray of int8, shape (n_blocks, p)
     permutations : ndarray of intp, shape (n_blocks, p)
         Row j of P selects coordinate ``permutations[b, j]`` in block b.

@@ -25,7 +25,7 @@ class HadamardRecord(BlockRecord):
     Attributes
     ----------
     input_scale : ndarray of shape (n_features,)
-        Inverse length scales of the law, by which the columns are multiplied.
+        Factors of the columns: the inverse length scales of the law.
     signs : ndarray of int8, shape (n_blocks, t, p)
         Diagonals of D_1, ..., D_t of each block.
     scale : ndarray of shape (n_directions,)

@@ -66,7 +66,7 @@ class ProductSamples(Record):
         """
 
     def product(self, ops: Ops, A: Array, B: Array) -> Array:
-        """The sketch (r, n_components) from transforms `A` and `B`, either of which may have one row for all r rows."""
+        """The sketch (r, n_components) from transforms `A` and `B`. Either may have one row for all r rows."""
         out = ops.empty((max(A.shape[0], B.shape[0]), self.n_components))
         self.write(ops, A, B, out)
         return out

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 # needs only this number, but at least `_LEAST_ROWS`. All other levels share a column.
 _FEW_ROWS = 5
 _LEAST_ROWS = 2
-# Without a target: number of columns for the most frequent levels, and number of columns into which other levels are
-# hashed.
+# Without a target, the most frequent levels have columns of their own, and other levels are hashed into a few columns.
+# These are the largest numbers of columns of both kinds.
 _FREQUENT, _HASHED = 32, 8
 # Bounds on the weight of the overall mean in the mean of a level. The weight is given as a number of rows.
 _LEAST_PRIOR, _MOST_PRIOR = 1.0, 1000.0

@@ -16,7 +16,7 @@ SPECTRAL = "(1 - epsilon)(K + alpha I) <= Z Z^T + alpha I <= (1 + epsilon)(K + a
 
 @dataclass(frozen=True)
 class Printed:
-    """The formula that a source prints, in cases in which the source's own proof gives a different formula.
+    """The formula that a source prints, if the source's own proof gives a different formula.
 
     Attributes
     ----------

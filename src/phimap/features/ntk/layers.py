@@ -123,7 +123,7 @@ class NTKRecord(MapRecord):
     reduction : CountSketchRecord or None
         For an output width of 1: a sketch that adds the two features of the last layer with random signs.
     normalizes : bool
-        Whether rows are divided by their norms, by which the output is multiplied; only for homogeneous kernels.
+        Whether rows are divided by their norms, and outputs multiplied by the norms; only for homogeneous kernels.
     """
 
     layers: tuple[NTKLayer, ...]

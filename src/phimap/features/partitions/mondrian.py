@@ -22,7 +22,7 @@ class MondrianRecord(PartitionRecord):
     Attributes
     ----------
     scale : ndarray of shape (n_features,)
-        Inverse length scales, by which the columns are multiplied.
+        Factors of the columns: the inverse length scales.
     lower, upper : ndarray of shape (n_features,)
         The box of the trees, in length scales. A row outside is moved to the nearest point of the box.
     """

@@ -65,7 +65,7 @@ def takes_batches(model: DoublyStochasticModel) -> bool:
 
 @dataclass(eq=False, repr=False)
 class DoublyStochasticModel(BaseEstimator):
-    """A linear model on random features of which only the coefficients are stored.
+    """A linear model on random features, which stores only its coefficients.
 
     A subclass sets the class of its targets and the names of its losses.
     """

@@ -164,7 +164,7 @@ class SamplePreconditioner(Record):
     def of_sample(
         cls, blocks: BlockedMap, rows: Array, penalty: float, rng: np.random.Generator, n_jobs: int | None
     ) -> SamplePreconditioner:
-        """Return the preconditioner of random scaled rows (r, n_features), a third of which are validation rows.
+        """Return the preconditioner of random scaled rows (r, n_features); a third of them are validation rows.
 
         `penalty` is the penalty in `BlockProblem`. The level is lowered from 1 in half decades, at most to the penalty.
         Each level is tested on the Gram matrix of the validation rows, preconditioned and divided by the level: its
@@ -360,7 +360,7 @@ ROWS_AT_A_TIME = 4096
 
 @dataclass
 class StochasticModel(Record):
-    """A linear model on random features of which only the coefficients are stored; steps change it in place.
+    """A linear model on random features, which stores only its coefficients; steps change it in place.
 
     Attributes
     ----------

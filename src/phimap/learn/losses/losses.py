@@ -23,7 +23,7 @@ class Loss(ABC):
     typical: float = np.inf
     #: Typical second derivative. Values of alpha are tried in this unit.
     stiffness: float = 1.0
-    #: Mean loss that is negligible. The accuracy of solutions with smaller mean losses is relative to it.
+    #: Mean loss that is negligible. The accuracy of a solution with a smaller mean loss is relative to this number.
     negligible: float = 0.0
 
     @abstractmethod

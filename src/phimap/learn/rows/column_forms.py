@@ -66,7 +66,7 @@ _QUANTILES = 128
 # Least distance of neighbouring knots: relative to their size, then absolute. With these distances knots are distinct
 # in float32, and inverse distances are finite.
 _CLOSEST, _LEAST_GAP = 1e-6, 1e-30
-# Largest number of entries of which quantiles are computed.
+# Quantiles are computed from at most this number of entries.
 _MOST_ENTRIES = 4_000_000
 
 

@@ -121,7 +121,7 @@ class KeptRows(Record, ABC):
             self._take(other.X[new], other.y[new], weights, other.keys[new], other.ranks[new])
 
     def join(self, later: Self) -> None:
-        """Offer the rows kept by `later`, a record of the rows that follow in the stream, started at ``n_seen``."""
+        """Offer the rows that `later` has kept. It is a record of the next rows of the stream, begun at ``n_seen``."""
         self.n_seen = later.n_seen
         if later.X is not None:
             self._take(later.X, later.y, later.weights, later.keys, later.ranks)

@@ -20,7 +20,7 @@ _LEAST_DIRECTIONS, _MOST_DIRECTIONS = 32, 128
 # Number of rows of a stage. One half of them is the training part, the other half the held-out part. Later stages have
 # twice as many rows and directions.
 _ROWS = 2500
-# Number of rows of which derivatives are computed together, few enough for the cache.
+# Number of rows whose derivatives are computed together. They are few enough for the cache.
 _BLOCK = 512
 # A stage may evaluate the loss this many times more often than it has steps, because line searches need some
 # evaluations.

@@ -23,7 +23,7 @@ _LEAST_HALF = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class Quantiles(Numbers):
-    """Numeric targets, of which the model predicts one or several quantiles.
+    """Numeric targets; the model predicts one or several of their quantiles.
 
     The model has an output for each target and level, so encoded targets (r, t q) repeat each target q times.
 

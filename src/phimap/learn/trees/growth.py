@@ -120,7 +120,7 @@ def _truncated(X: np.ndarray) -> np.ndarray:
 
 
 def _converted(trees: list[np.ndarray], baseline: np.ndarray, spread: np.ndarray, rows: TreeRows) -> BoostedTrees:
-    """Return the record of scikit-learn's trees, of which tree i is in units of ``spread[i % t]``."""
+    """Return the record of scikit-learn's trees; the values of tree i are in units of ``spread[i % t]``."""
     is_leaf = [nodes["is_leaf"].astype(bool) for nodes in trees]
     n_leaves = np.cumsum([0, *(leaves.sum() for leaves in is_leaf)])
     n_splits = np.cumsum([0, *((~leaves).sum() for leaves in is_leaf)])

@@ -39,7 +39,8 @@ def fourier_points(
     ):
         raise ValueError("`frequencies`, `phases` and `scale` must belong together. Fit the map again.")
     first, second = stages_of(half, X.dtype), stages_of(n_points, X.dtype)
-    # The second transform's input position of each frequency, in the order in which the first leaves the frequencies.
+    # For each frequency, its position in the input of the second transform. Frequencies are in the order in which the
+    # first transform leaves them.
     places = np.argsort(second.order)[frequencies[:, first.order]]
     inner = np.ascontiguousarray(phases[:, 0, first.order])
     _fourier_points(
