@@ -36,7 +36,7 @@ from phimap.tables.frames import n_rows_of, rows_at
 
 # Largest number of pairs of columns in a report, and least share of the variance of a pair in it.
 _PAIRS, _LEAST_SHARE = 8, 1e-3
-# Largest number of columns for which pairs are named: 2,000 pairs take seconds.
+# Pairs are named only if the table has at most this number of columns. Its 2,000 pairs take seconds.
 _MOST_COLUMNS = 64
 # Number of rows that are read at a time.
 _BATCH = 4096

@@ -37,8 +37,8 @@ class ModelRows:
     model : estimator
         The model.
     n_filled, n_infinite : int
-        Numbers of rows so far, for a model of numbers, in which a missing cell was replaced, and which were left out
-        for an infinite cell.
+        For a model of numbers: number of rows so far with a replaced missing cell, and number of rows so far that were
+        left out because of an infinite cell.
     new_categories : NewCategories
         Counts of the categories so far that are new to a model of data frames.
     """

@@ -56,7 +56,8 @@ from phimap.report import (
 from phimap.tables import TableEncoder
 from phimap.tables.frames import cells_of
 
-# The report describes columns if the table has at most this number of columns, and describes at most the second number.
+# The report describes columns if the table has at most `_MOST_DESCRIBED` columns. It describes at most `_LISTED`
+# columns.
 _MOST_DESCRIBED, _LISTED = 200, 40
 # Maximum number of columns with a relevance bar, of columns with a plot of partial dependence, and of rows over which
 # such a plot averages.

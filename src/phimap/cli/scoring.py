@@ -13,8 +13,8 @@ from sklearn.metrics import balanced_accuracy_score, precision_score, recall_sco
 from phimap.cli.output import Fact
 from phimap.learn.rows.scaling import ColumnMoments
 
-# Maximum number of unknown classes in a message, and maximum number of distinct unknown classes that are counted. A
-# column with more of them probably holds numbers.
+# Maximum number of unknown classes that a message lists, and maximum number of distinct unknown classes that are
+# counted. A column with more unknown classes probably holds numbers.
 _LISTED, _COUNTED = 5, 1000
 # A class needs at least this number of scored rows. With fewer, a single row changes its recall by more than a fifth.
 _FEW_OF_CLASS = 5

@@ -100,7 +100,7 @@ class _Game:
 
 
 def _reversed(rng: np.random.Generator, n_background: int, p: int) -> np.ndarray:
-    """Ranks (B, estimates, 2, p) of the players in random permutations and their reverses."""
+    """Ranks (B, estimates, 2, p) of the players in random permutations and in the reversed permutations."""
     ranks = np.argsort(rng.random((n_background, _ESTIMATES, p)), axis=2)
     return np.stack([ranks, p - 1 - ranks], axis=2)
 

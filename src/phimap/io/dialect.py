@@ -23,7 +23,7 @@ _ROWS = 200
 _SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "vertical bars", ",": "commas", " ": "spaces"}
 # A separator fits if the share of rows with the same number of cells is larger than this.
 _ALIKE = 0.5
-# If lines of one cell are above a table with at least this number of columns, they count as its title.
+# Lines of one cell above a table count as its title if the table has at least this number of columns.
 _LEAST_BELOW_TITLES = 3
 _ENCODINGS = {"utf-8": "UTF-8", "utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "latin-1": "Latin-1"}
 _COMMA_NUMBER = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")

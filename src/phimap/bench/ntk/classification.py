@@ -4,7 +4,7 @@ Han, Avron, Shoham, Kim, Shin (2021), *Random features for the neural tangent ke
 set, hyper-parameters are chosen on the collection's tuning partition, and the accuracy is the mean over its four test
 splits. Kernels and features are used by support vector machines; the number of features is tuned as well, 10 to 100 for
 at most 600 rows and 20 to 200 for more. P90 and P95 are the shares of sets on which a method reaches 90 and 95 % of the
-best method's accuracy, PMA is its mean share of the best accuracy. ``"default"`` is `phimap.KernelClassifier` with
+best method's accuracy. PMA is its mean share of the best accuracy. ``"default"`` is `phimap.KernelClassifier` with
 default settings, which chooses hyper-parameters on the training rows of each split. ``"network"`` is scikit-learn's
 perceptron with the publication's depths and widths.
 

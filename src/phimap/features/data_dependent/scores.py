@@ -150,9 +150,9 @@ def inclusion_probabilities(scores: np.ndarray, size: int) -> np.ndarray:
 def systematic_sample(probabilities: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     """`size` distinct indices, each included with its probability (l,), by systematic sampling.
 
-    Systematic sampling steps by 1 along the cumulative sums of the probabilities, from a random start. Before, indices
-    are sorted by probability, with ties in random order. Every sample then contains similar numbers of likely and
-    unlikely indices, and the sum of ``1 / probability`` over the sample hardly varies.
+    Systematic sampling steps by 1 along the cumulative sums of the probabilities, from a random start. Before that,
+    indices are sorted by probability, with ties in random order. Every sample then contains similar numbers of likely
+    and unlikely indices, and the sum of ``1 / probability`` over the sample hardly varies.
     """
     order = rng.permutation(probabilities.size)
     order = order[np.argsort(-probabilities[order], kind="stable")]

@@ -52,6 +52,9 @@ def _binomials(i: np.ndarray) -> np.ndarray:
 class PolynomialRecord(MapRecord):
     """Features of a polynomial of the inner product: sketch T of the direct sum of ``sqrt(c_j) Q(x^j (x) e1^(p - j))``.
 
+    The polynomial has the degree p and the coefficients c_j. Powers are tensor powers, (x) is the tensor product, and
+    e1 is the first unit vector.
+
     Attributes
     ----------
     powers : PolySketchRecord

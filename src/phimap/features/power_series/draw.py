@@ -51,7 +51,7 @@ def _power_terms(
 ) -> list[SeriesTerm]:
     """Draw the terms of whole powers.
 
-    `drawn` holds pieces, their widths, and the expected widths for unbiased weights.
+    `drawn` holds pieces, their widths, and the expected widths. With the latter, weights are unbiased.
     """
     if not drawn:
         return []

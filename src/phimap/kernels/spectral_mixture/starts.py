@@ -19,9 +19,9 @@ _DRAWN = 2000
 _ROUNDS, _WAVES, _SHRINKAGE = 3, 32, 1e-2
 # Waves with less than this fraction of the largest power are dropped.
 _FAINT = 0.03
-# Maximum number of rows from which the median distance is computed.
+# The median distance is computed from at most this number of rows.
 _DISTANCE_ROWS = 300
-# Extent of a column divided by its standard deviation: the value for a uniform distribution.
+# Assumed extent of a column divided by its standard deviation. The number is exact for a uniform distribution.
 _EXTENT = 12**0.5
 
 

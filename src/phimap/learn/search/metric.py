@@ -47,7 +47,7 @@ def gradients(record: MapRecord, X: np.ndarray, coefs: np.ndarray) -> np.ndarray
 
 
 def _differences(record: MapRecord, X: np.ndarray, coefs: np.ndarray) -> np.ndarray:
-    """Central differences (n, d, t)."""
+    """Gradients (n, d, t) of the outputs at the rows of `X`, approximated by central differences."""
     ops = ops_for(X)
     record, coefs = record.unwhitened(coefs)
     bound = record.bind(ops)
