@@ -16,8 +16,8 @@ from phimap.learn.targets.kinds import deviance_power, quantile_levels
 def scores_of(model: Any, task: str, mean: float | None = None) -> Scores:
     """Return empty scores for the predictions of a model.
 
-    `mean` is that of the training targets. By default it is the centre of the model, which is the weighted mean of the
-    targets for squared errors, and that of the outputs for Huber's loss.
+    `mean` is the mean of the training targets. By default it is the centre of the model. For squared errors this is the
+    weighted mean of the targets, and for Huber's loss the weighted mean of the outputs.
     """
     if model.loss == "quantile":
         return QuantileScores(quantile_levels(model.quantile)["levels"].tolist())

@@ -51,7 +51,7 @@ def _power_terms(
 ) -> list[SeriesTerm]:
     """Draw the terms of whole powers.
 
-    `drawn` holds pieces, their widths, and the expected widths. With the latter, weights are unbiased.
+    `drawn` holds pieces, their widths, and the expected widths, which make the weights unbiased.
     """
     if not drawn:
         return []

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 # Up to this number of rows, many classes cause no warning, because in a small table each row may have its own class.
 _FEW_ROWS = 20
-# Labels are not classes if there are more than `_MOST_OWN` of them, and if at least the share `_NEARLY` of the rows
-# have labels of their own. Fewer classes are fitted in seconds.
+# Labels are not classes if their number exceeds `_MOST_OWN` and the share `_NEARLY` of the number of rows. Up to
+# `_MOST_OWN` classes are fitted in seconds.
 _MOST_OWN, _NEARLY = 100, 0.8
 
 
