@@ -18,7 +18,8 @@ from pyarrow import parquet
 from phimap._files import write_whole
 from phimap.cli.outputs import check_replaceable, check_writable
 
-# Endings of formats that are not written. Any other ending than .parquet gives CSV.
+# Endings of file names that are refused, because these formats are not written. The ending .parquet gives Parquet, and
+# all other endings give CSV.
 _NOT_WRITTEN = (
     ".feather",
     ".arrow",

@@ -4,7 +4,7 @@
 - ``targets``, ``tallies``: statistics of a column, collected by one pass in bounded memory.
 - ``encoding``: the base class of encodings, which ``numbers``, ``levels``, ``dates`` and ``text`` implement, and
   the error for a cell that cannot be encoded.
-- ``moments``: texts that say when rows were, for rows held out in time.
+- ``moments``: texts that state the time of a row, for rows held out in time.
 - ``kinds``: the kind of a column, chosen by its statistics.
 - ``table_pass``, ``encoder``: the pass over all columns, and the transformer. Start with ``encoder``.
 """

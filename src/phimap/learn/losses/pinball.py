@@ -113,7 +113,10 @@ class QuantileSolver(PassesSolver):
 
 
 def _first_loss(prepared: LossPreparation) -> tuple[Pinball, np.ndarray]:
-    """The loss in units of the spread of the targets, and the mean losses (t,) of a constant, which set its width."""
+    """The loss in units of the spread of the targets, and the mean losses (t,) of a constant prediction.
+
+    The width of the smoothing is a share of these mean losses.
+    """
     loss, rows = Pinball(**prepared.problem.loss_parameters), prepared.sample.rows()
     if not rows:
         return loss, np.ones(prepared.problem.t)

@@ -183,7 +183,7 @@ def _add_spread(fields, sums, target):
 
 @inlined
 def _add_counts(sums, raised, counts):
-    """Add the sums in fields, minus `raised`, to counts, flat (n, 96)."""
+    """Add the sums in the fields, each less `raised`, to the flat array `counts` (n, 96)."""
     for j in range(counts.size // (_FIELDS * _LANES)):
         for field in range(_FIELDS):
             sums_of_four = load_long(sums, 4 * _LANES * j + _LANES * (field % 4))
