@@ -52,9 +52,10 @@ class PackedArray:
     Notes
     -----
     **Error.** Inner products are exact integer counts, rounded only when multiplied by the scale. **Cost.** n m / 8
-    bytes per plane. For one plane, or for signs and zeros, `gram` uses tables: one lookup gives the products of 8 bits,
-    or of 4 signs and zeros, with 96 rows. It takes as much extra memory as the planes. For other arrays `gram` unpacks
-    tiles.
+    bytes per plane. For one plane, or for signs and zeros, `gram` uses lookup tables for groups of 96 rows of the first
+    factor. One lookup takes 8 columns (bits) or 4 columns (signs and zeros) of a row of the second factor, and gives
+    the inner products over these columns with all 96 rows. For the lookups, `gram` makes a copy of the second factor in
+    another format, which takes about as much memory as the planes. For other arrays `gram` unpacks tiles.
 
     Examples
     --------

@@ -98,7 +98,8 @@ class TargetCheck:
     policy : {"error", "skip", "keep"}
         The policy for rows without a target.
     labels : bool
-        Whether the user declares that the target holds labels; then numbers may be text.
+        Whether the user declares that the target holds labels. If so, a target of text is taken as labels without a
+        check whether most of its texts are numbers.
     text : TextTarget or None
         How a target of text is read; None if texts are labels.
     row_name : callable

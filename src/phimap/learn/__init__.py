@@ -3,7 +3,8 @@
 Start with `fit.py`: it shows the steps of a fit on one page. Each package or module in this list imports only from
 packages and modules above it:
 
-- ``weights``, ``blocks``, ``rows``: weights of rows, blocks of features, and passes over batches, samples and scaling.
+- ``weights``, ``blocks``: weights of rows, and blocks of features.
+- ``rows``: batches of training rows and passes over them, samples of rows, and the scaling of columns.
 - ``solver``: the interface of solvers, their problem and their solution.
 - ``targets``: encodings of numbers and labels.
 - ``ridge``, ``losses``: solvers of the squared loss, and of the other losses in passes.

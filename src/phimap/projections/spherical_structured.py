@@ -227,11 +227,16 @@ def structured_points(frequencies: np.ndarray, n_points: int) -> np.ndarray:
 
 
 def _energy(products: np.ndarray, even: bool) -> np.ndarray:
-    """Riesz 0-energy per point, for k sets of points (k,).
+    """For k sets of points, return the Riesz 0-energy of one point of each set (k,), up to constants.
 
-    `products` (n - 1, k) holds the complex inner products of the first point v of each set with the other points w. The
-    real part is the real inner product of v and w. The imaginary part, up to sign, is the real inner product of v and
-    i w. The distances from v to w and to -w have the product ``2 sqrt(1 - <v, w>^2)``.
+    A set consists of n complex vectors w and of the vectors i w, as real points. All points of a set have the same
+    energy. `products` (n - 1, k) holds the complex inner products of the first vector v of each set with the others.
+    The real part is the real inner product of v and w. The imaginary part is, up to sign, that of v and i w.
+
+    If `even` is True, each point stands for itself and its opposite. The distances from v to w and to -w have the
+    product ``2 sqrt(1 - <v, w>^2)``, so each point w adds ``-log(1 - <v, w>^2) / 2``. If `even` is False, there are no
+    opposites, and the result is twice the energy: w adds ``-log(1 - <v, w>)``. The imaginary parts come in pairs of
+    opposite sign, so that the same term serves both cases for the points i w.
     """
     real, imaginary = np.real(products), np.imag(products)
     gaps = np.stack([(1 - real**2) if even else (1 - real) ** 2, 1 - imaginary**2])

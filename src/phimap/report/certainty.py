@@ -108,8 +108,9 @@ def certainty(
 
     Notes
     -----
-    **Cost.** Seven predictions of 1,000 rows, or one of 20,000. Standard deviations are computed for at most 4,096
-    features, and not by solvers in passes; they cost as much as `KernelRegressor.predict`.
+    **Cost.** For intervals, seven predictions of 1,000 rows; for probabilities, one prediction of 20,000 rows. The
+    intervals come with standard deviations if the model has at most 4,096 features, was not solved in passes, and the
+    byte budget suffices. The notes of `KernelRegressor.predict` state what standard deviations cost.
     """
     with warnings.catch_warnings():
         # The scores of the same rows have already caused this warning.

@@ -1,4 +1,9 @@
-"""Columns of levels. Few levels are encoded by an indicator each; many levels are encoded by means of the target."""
+"""Encodings of columns of levels.
+
+If a column has few levels, each level is encoded by an indicator. If it has many, each level is encoded by the mean
+target of its rows, shrunk to the mean of all rows; without a target, frequent levels have indicators, and the others
+are hashed.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,9 @@ from phimap.ops.primitives.shapley_sums import HalfAngles, phase_pairs, phase_sh
 
 
 class PhaseForm(Form):
-    """A sum over frequencies of the real part of ``(a - i g) exp(i <w, x>)``, a product of phases over the columns.
+    """A sum over frequencies w of ``a cos <w, x> + g sin <w, x>``, the real part of ``(a - i g) exp(i <w, x>)``.
+
+    ``exp(i <w, x>)`` is the product over the columns j of the phases ``exp(i w_j x_j)``.
 
     Parameters
     ----------

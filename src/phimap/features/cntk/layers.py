@@ -52,7 +52,7 @@ class ConvolutionLayer(Record):
     window : WindowRecord
         Windows of phi_{h-1}, the patches.
     tangent_window : WindowRecord or None
-        Windows of eta_{h-1} for h > 2, which give psi_{h-1}. For h = 2 psi_1 is the patch itself.
+        Windows of eta_{h-1}, whose features are psi_{h-1}. None for h <= 2: psi_0 is 0, and psi_1 is the patch itself.
     relu : MapRecord or None
         Map from patches to features of the activation's dual without degrees 0 and 1; None in the last layer.
     step : MapRecord or None

@@ -181,7 +181,10 @@ class SeriesTerm(Record):
 
 @dataclass(frozen=True)
 class SeriesRecord(MapRecord):
-    """A sum of terms ``g_j(a b) <u, v>^j`` for rows ``x = a e + u`` and ``y = b e + v``, times a weight of each row.
+    """Features of a sum of terms ``g_j(a b) <u, v>^j``, times a weight of each of the rows x and y.
+
+    The rows are ``x = a e + u`` and ``y = b e + v``, where e is a unit vector, and u and v are orthogonal to e. The
+    number a is called the position of x.
 
     Attributes
     ----------
@@ -201,8 +204,8 @@ class SeriesRecord(MapRecord):
     power : int
         Power of the norm for ``weight="norm"``. With power 0 the weight is 1 for nonzero rows and 0 for zero rows.
     norms : NormFunctions or None
-        Functions of the norm. Polynomials then have a coefficient for each product of a power of the position (outer
-        index) and a function of the norm (inner index). None is the constant 1.
+        Functions of the norm of a row; None is the constant 1. If they are given, the polynomials of the terms have a
+        coefficient for each product of a power of the position (outer index) and a function of the norm (inner index).
     """
 
     n_features: int = field(metadata=of_number(length="d"))

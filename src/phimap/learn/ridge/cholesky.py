@@ -51,12 +51,14 @@ class BlockedCholesky:
 
     Notes
     -----
-    **Error.** ``|A + shift I - U^T U| <= c m eps |A + shift I|``, as for any blocked Cholesky factorisation. The
-    explicit inverses of the diagonal blocks add an error by the condition number of a diagonal block, not of A.
-    **Cost.** m^3 / 6 multiply-adds, all but m `block`^2 of them in matrix products that update the factor in place. A
-    solve reads the factor twice for any number of right-hand sides. Memory: the factor, 4 m (m + `block`) bytes.
-    **Differs from the source.** LAPACK's dpotrf solves with the triangular diagonal blocks; here these are inverted at
-    the end, so that a solve consists of matrix products.
+    **Error.** ``|A + shift I - U^T U| <= c m eps |A + shift I|``, as for any blocked Cholesky factorisation. Solves
+    have a further error, because they use the explicit inverses of the diagonal blocks. It is proportional to the
+    condition number of a diagonal block, not to that of A. **Cost.** m^3 / 6 multiply-adds. About m^2 `block` / 4 of
+    them are in triangular solves, and m `block`^2 / 3 in factorisations and inverses of diagonal blocks. All others are
+    in matrix products that update the factor in place. A solve reads the factor twice for any number of right-hand
+    sides. Memory: the factor, 4 m (m + `block`) bytes.
+    **Differs from the source.** LAPACK's dpotrf leaves the triangular diagonal blocks in the factor. Here each of them
+    is replaced by its inverse after its last use in the factorisation, so that a solve consists of matrix products.
 
     References
     ----------

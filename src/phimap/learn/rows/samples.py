@@ -26,8 +26,9 @@ EXTREME_CAPACITY = 128
 def proportional_order(labels: np.ndarray) -> np.ndarray:
     """Return an order (n,) of rows such that the first k rows, for any k, contain each class in proportion.
 
-    The r-th of the n_c rows of a class, in the given order, gets the position ``(r + 1/2) / n_c``. So the first k of n
-    rows contain ``k n_c / n`` rows of the class, up to one row for each class.
+    Row r = 0, 1, ... of the n_c rows of a class, in the given order, gets the position ``(r + 1/2) / n_c``, and rows
+    are sorted by position. So the number of rows of the class among the first k of n rows differs from ``k n_c / n`` by
+    at most C / 2, where C is the number of classes.
     """
     _, index, counts = np.unique(labels, return_inverse=True, return_counts=True)
     grouped = np.argsort(index, kind="stable")
