@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import phimap as pm
-from phimap.tables.encoding import UnreadCellsWarning
+from phimap.tables.encoding import AmbiguousDatesWarning, UnreadCellsWarning
 
 N = 200
 
@@ -106,6 +108,23 @@ def test_unread_cells_of_new_rows_are_said_once_and_count_as_missing():
         encoder.transform(frame.assign(amount=["none of them"] * N))
     # Missing cells are no unread cells.
     encoder.transform(frame.assign(day=[None] * N, amount=["?"] * N))
+
+
+@pytest.mark.parametrize("clock", ["", " 10:30"])
+def test_dates_that_do_not_tell_the_day_from_the_month_are_said(clock):
+    months = [f"{1 + k % 12:02}/{1 + k % 11:02}/2021{clock}" for k in range(N)]
+    with pytest.warns(AmbiguousDatesWarning, match=r"column 'c': dates such as \d\d/\d\d/2021.* month/day/year, as"):
+        found = summary(months)
+    assert found.kind == "date"
+    for told in (
+        [*months[1:], f"11/28/2021{clock}"],
+        [*months[1:], f"28/11/2021{clock}"],
+        [f"{1 + k % 12:02}/{1 + k % 12:02}/{2000 + k}{clock}" for k in range(N)],
+        [f"2021-{1 + k % 12:02}-{1 + k % 11:02}" for k in range(N)],
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert summary(told).kind == "date"
 
 
 @pytest.mark.parametrize(

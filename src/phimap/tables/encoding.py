@@ -52,6 +52,20 @@ class UnreadCellsWarning(UserWarning):
     """Cells of a column of dates or numbers cannot be read, and count as missing."""
 
 
+class AmbiguousDatesWarning(UserWarning):
+    """Dates of a column can be read with the day first and with the month first."""
+
+
+def warn_of_ambiguous(name: str, example: str) -> None:
+    """Warn that the dates of the column `name` are read with the month first, such as `example`, by guess."""
+    warnings.warn(
+        f"column {name!r}: dates such as {example} are read as month/day/year, as nothing tells the day from the month."
+        " If they are day/month/year, write them as YYYY-MM-DD.",
+        AmbiguousDatesWarning,
+        stacklevel=caller_level(),
+    )
+
+
 def warn_of_unread(name: str, n_cells: int, what: str) -> None:
     """Warn that `n_cells` cells of the column `name` cannot be read as `what`."""
     warnings.warn(

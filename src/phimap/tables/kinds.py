@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import numpy as np
 
 from phimap._number_text import number_text
 from phimap.tables.dates import DateEncoding
-from phimap.tables.encoding import EncodedColumn, Encoding, warn_of_unread
+from phimap.tables.encoding import EncodedColumn, Encoding, warn_of_ambiguous, warn_of_unread
 from phimap.tables.levels import frequent_and_hashed, one_hot, target_means
 from phimap.tables.numbers import NumberEncoding
 from phimap.tables.tallies import ColumnTally, LevelTally, NumberTally
@@ -25,6 +26,8 @@ _LEAST_SHARE = 0.95
 _WORDS, _FEW_WORDS, _DISTINCT = 5.0, 2.0, 0.3
 # Distinct integers may be row numbers only if there are at least this many of them and they have few gaps.
 _LEAST_NUMBERED = 20
+# Seconds since the epoch of the year 1, the first that Python writes as a date.
+_YEAR_1 = -62135596800.0
 
 
 @dataclass(frozen=True)
@@ -164,9 +167,22 @@ def _number(tally: ColumnTally, rules: Rules) -> _Made:
 
 def _date(tally: ColumnTally, rules: Rules) -> _Made:
     form, found = _best(tally.seconds)
+    _tell_ambiguous(tally, form, found)
     n_missing = tally.n_rows - found.n
     note = _reading_note(tally, found, f"read from text as {form}" if form else "", "dates")
     return DateEncoding.of_tally(found, n_missing, form, tally.zone(form)), note, n_missing
+
+
+def _tell_ambiguous(tally: ColumnTally, form: str, found: NumberTally) -> None:
+    """Warn of dates that were read with the month first, if the same cells can be read with the day first."""
+    other = tally.seconds.get(form.replace("%m/%d", "%d/%m"))
+    if not form.startswith("%m/%d") or other is None or other.n < found.n:
+        return
+    seconds = found.sample[found.sample >= _YEAR_1].tolist()
+    times = (datetime(1970, 1, 1) + timedelta(seconds=one) for one in seconds)
+    example = next((time for time in times if time.day != time.month), None)
+    if example is not None:
+        warn_of_ambiguous(tally.name, example.strftime(form))
 
 
 def _reading_note(tally: ColumnTally, found: NumberTally, how: str, what: str) -> str:
