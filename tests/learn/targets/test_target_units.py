@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from datetime import date
 
 import numpy as np
@@ -144,6 +145,29 @@ def test_units_are_finite_and_exact(size):
 def test_text_and_times_are_no_amounts(targets, shown):
     X = np.arange(8.0).reshape(4, 2)
     with pytest.raises(
-        ValueError, match=f"^`y` must hold numbers, got .*{shown}.*Convert it, an amount by pd.to_numeric[^\n]*$"
+        ValueError, match=f"^`y` must hold numbers, got .*{shown}.*Convert it.*, or use KernelClassifier[^\n]*$"
     ):
         pm.KernelRegressor("gaussian", n_components=8).fit(X, targets)
+
+
+@pytest.mark.parametrize(
+    ("cells", "amount"),
+    [
+        (["389.851,26 €", "611.256,07 €", "5 €", "17,50 €"], 389851.26),
+        (["€ 1 250,5", "€ 80,25", "€ 3", "€ 9"], 1250.5),
+        (["$1,500", "$2", "$7.25", "$4"], 1500.0),
+        (["-1,234.5 kg", "2 kg", "7.25 kg", "4 kg"], -1234.5),
+        # A recipe that keeps digits would keep that of the unit, and the sign of a label.
+        (["40 m2", "2 m2", "7.25 m2", "4 m2"], None),
+        (["A-12", "2", "3", "4"], None),
+    ],
+)
+def test_the_recipe_for_amounts_reads_the_cell_that_is_quoted(cells, amount):
+    with pytest.raises(ValueError, match=r"^`y` must hold numbers") as error:
+        pm.KernelRegressor("gaussian", n_components=8).fit(np.arange(8.0).reshape(4, 2), cells)
+    assert repr(cells[0]) in str(error.value)
+    recipe = re.search(r"Convert it by (pd\.to_numeric.*), or use", str(error.value))
+    assert (recipe is None) == (amount is None)
+    if recipe is not None:
+        found = eval(recipe[1], {"pd": pd, "y": pd.Series(cells)})
+        assert found[0] == amount

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 import numpy as np
 
 from phimap._number_text import reads_as_number
+from phimap.learn.targets.amounts import recipe_for
 from phimap.learn.weights import weighted_quantile
 from phimap.records import Record, of_floats, of_number
 
@@ -122,9 +123,10 @@ def refuse_labels(y: Any, cause: Exception | None) -> None:
     if not found:
         return
     row, target = next((one for one in found if not reads_as_number(str(one[1]))), found[0])
+    recipe = recipe_for([str(one) for _, one in found], str(target)) if isinstance(target, str) else ""
+    how = f" by {recipe}" if recipe else ""
     raise ValueError(
-        f"`y` must hold numbers, got {str(target)!r} at row {row}. Convert it, an amount by "
-        "pd.to_numeric(y.str.replace('[^0-9.-]', '', regex=True)), or use KernelClassifier for labels."
+        f"`y` must hold numbers, got {str(target)!r} at row {row}. Convert it{how}, or use KernelClassifier for labels."
     ) from cause
 
 

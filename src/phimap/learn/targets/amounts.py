@@ -1,0 +1,49 @@
+"""Advice on how to turn texts, such as ``389.851,26 €``, into numbers with pandas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+import numpy as np
+
+# The recipes keep digits, signs and the decimal mark, which is a point or a comma.
+_RECIPES = {
+    ".": "pd.to_numeric(y.str.replace('[^0-9.-]', '', regex=True))",
+    ",": "pd.to_numeric(y.str.replace('[^0-9,-]', '', regex=True).str.replace(',', '.'))",
+}
+# Number of distinct texts to which a recipe is applied before it is recommended.
+_TRIED = 1000
+
+
+def recipe_for(texts: Sequence[str], shown: str) -> str:
+    """Return an expression of pandas that reads `texts` as the command does.
+
+    It is empty if none does, if `shown` is no number, and without pyarrow, which tells how the command reads them.
+    """
+    if find_spec("pyarrow") is None:
+        return ""
+    from phimap.tables.cells import numbers_in, readings_of, text_column
+
+    some = list(dict.fromkeys([shown, *texts[:_TRIED]]))
+    readings = [
+        (reading, numbers_in(text_column(np.array(some, dtype=object)), reading)) for reading in readings_of(some)
+    ]
+    reading, numbers = max(readings, key=lambda one: np.isfinite(one[1]).sum())
+    mark = reading[0]
+    is_read = np.isfinite(numbers)
+    if not is_read[0]:
+        return ""
+    same = all(
+        _applied(text, mark) == number for text, number, there in zip(some, numbers, is_read, strict=True) if there
+    )
+    return _RECIPES[mark] if same else ""
+
+
+def _applied(text: str, mark: str) -> float | None:
+    """Return the number that the recipe gives for a text; None if it gives none."""
+    try:
+        return float(re.sub(f"[^0-9{mark}-]", "", text).replace(",", "."))
+    except ValueError:
+        return None
