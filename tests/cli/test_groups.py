@@ -73,6 +73,9 @@ def test_groups_reach_an_encoded_frame_and_its_report(phimap, table, tmp_path):
         (("--groups", "nobody"), ("no groups column 'nobody'. Choose from ",)),
         (("--time", "nobody"), ("no time column 'nobody'",)),
         (("--weights", "nobody"), ("no weights column 'nobody'",)),
+        (("--groups", "y"), ("--groups must name another column than the target, got 'y'",)),
+        (("--time", "y"), ("--time must name another column",)),
+        (("--weights", "y"), ("--weights must name another column",)),
         (("--groups", "person", "--scheduler", "tcp://localhost:1"), ("--scheduler",)),
     ],
 )

@@ -124,6 +124,8 @@ def _cells(path: str, name: str, data: str, option: str, target: str | None) -> 
     except MissingColumnError as error:
         others = closest_first(name, [one for one in error.names if one != target])
         raise DataError(f"{data}: no {option} column {name!r}. Choose from {others}.") from None
+    if frame.feature_names[0] == target:
+        raise DataError(f"{data}: --{option} must name another column than the target, got {name!r}. Leave it out.")
     parts, last = [], 0
     for columns, _, numbers in frame.numbered_batches():
         cells = np.full(int(numbers[-1]) - last, "", dtype=object)
