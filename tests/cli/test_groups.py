@@ -64,6 +64,18 @@ def test_groups_reach_an_encoded_frame_and_its_report(phimap, table, tmp_path):
     result = phimap(*words, "--model", tmp_path / "m.phimap", *SMALL)
     assert result.exit_code == 0, result.stderr
     assert pm.load(tmp_path / "m.phimap")._fitted.has_units
+    page = (tmp_path / "r.html").read_text()
+    assert "0.1 of the rows, as whole groups" in page
+    assert "Which groups are held out depends on the seed and the column &#39;person&#39;." in page
+
+
+def test_a_report_says_that_the_latest_rows_are_held_out(phimap, table, tmp_path):
+    words = ("fit", table[0], "--target", "y", "--time", "day", "--columns", "a,b,c", "--report", tmp_path / "r.html")
+    assert phimap(*words, *SMALL).exit_code == 0
+    page = (tmp_path / "r.html").read_text()
+    assert "0.1 of the rows, the latest ones" in page
+    assert "by the column &#39;day&#39; are held out." in page
+    assert "place in the file" not in page
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,7 @@ def page(result: Result) -> str:
             columns=_described(result) if overview.encoder is None else [HEAD, *columns_of(overview.encoder)[:_LISTED]],
             n_columns=result.table.n_features,
             command=_command(options),
+            held_out_by="" if result.scores is None else _held_out_by(result)[1],
         )
     )
 
@@ -371,14 +372,23 @@ def _model(result: Result) -> list[tuple[str, str]]:
 def _reproducibility(result: Result) -> list[tuple[str, str]]:
     return [
         ("seed", str(result.options.seed)),
-        (
-            "held out",
-            f"{result.options.holdout:g} of the rows"
-            + (", of each class in proportion" if result.task == "classification" else ", by place in the file"),
-        ),
+        ("held out", f"{result.options.holdout:g} of the rows, {_held_out_by(result)[0]}"),
         ("Python", platform.python_version()),
         *((name, version(name)) for name in _VERSIONS),
     ]
+
+
+def _held_out_by(result: Result) -> tuple[str, str]:
+    """How the held-out rows were chosen, in a few words, and a sentence on what the choice depends on."""
+    options = result.options
+    if options.groups is not None:
+        return "as whole groups", f"Which groups are held out depends on the seed and the column {options.groups!r}."
+    if options.time is not None:
+        return "the latest ones", f"The rows that are latest by the column {options.time!r} are held out."
+    depends = "Which rows are held out depends on the seed"
+    if result.task == "classification":
+        return "of each class in proportion", f"{depends}, on their place in the file, and on the labels alone."
+    return "by place in the file", f"{depends} and on their place in the file."
 
 
 def _described(result: Result) -> list[tuple[str, ...]]:

@@ -83,6 +83,8 @@ class Facts:
         Number of all feature columns. `columns` may describe only some of the feature columns, or be empty.
     command : str
         Command line of the fit.
+    held_out_by : str
+        A sentence on the choice of the held-out rows; empty if no rows were held out.
     """
 
     data: str
@@ -111,6 +113,7 @@ class Facts:
     columns: Sequence[Sequence[str]]
     n_columns: int
     command: str
+    held_out_by: str
 
 
 def render(facts: Facts) -> str:
