@@ -33,6 +33,17 @@ def test_residuals_have_as_many_bars_as_rows_can_fill(rng, n_rows, n_bars):
     assert len(plot.axes.patches) == pytest.approx(n_bars, abs=1)
 
 
+@pytest.mark.parametrize("tail", [-1, 0, 1])
+def test_labels_of_residuals_lie_within_the_frame(rng, tail):
+    errors = rng.standard_normal(2000) if not tail else tail * 9000 * rng.random(2000) ** 3
+    axes = figures.residuals(np.zeros(2000), errors, "y").axes
+    axes.figure.canvas.draw()
+    frame, boxes = axes.get_window_extent(), [text.get_window_extent() for text in axes.texts]
+    assert len(boxes) == 2
+    assert all(frame.x0 - 30 <= box.x0 and box.x1 <= frame.x1 for box in boxes)
+    assert not boxes[0].overlaps(boxes[1])
+
+
 @pytest.mark.parametrize(
     ("advice", "words"),
     [

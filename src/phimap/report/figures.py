@@ -22,6 +22,7 @@ from phimap.report.style import (
     plain,
     shade_bar,
     shortened,
+    text_width,
 )
 
 # Maximum number of points drawn as marks. More marks would hide each other, so the density is drawn instead.
@@ -33,6 +34,10 @@ _MOST_BARS = 60
 # Largest and smallest font size of the counts in a confusion matrix, in points, and the width of a digit relative to
 # the font size. The width assumes a wide font, because the page determines the font.
 _COUNT_SIZES, _DIGIT = (13.0, 5.5), 0.68
+# Distance of a label from its line, and between the lines of labels, in points.
+_GAP, _LINE = 4, 15
+# Height of a histogram relative to its highest bar, if three lines of labels must fit above the bars.
+_HEADROOM = 1.25
 # Side of a confusion matrix in points, without labels and margins.
 _MATRIX = 280
 
@@ -73,12 +78,24 @@ def residuals(true: np.ndarray, predicted: np.ndarray, name: str) -> Plot:
         first, last = np.quantile(errors, [0.001, 0.999])
         # The number of bars follows Rice's rule.
         bins = int(np.clip(2 * errors.size ** (1 / 3), 5, _MOST_BARS))
+        heights = np.histogram(errors, bins, (float(first), float(last)))[0]
         axes.hist(errors, bins=bins, range=(float(first), float(last)), color=MAIN, edgecolor=PAPER, linewidth=0.6)
         axes.axvline(0, color=INK, linewidth=1)
-        for edge, percent, side, shift in ((low, 10, "right", -4), (high, 90, "left", 4)):
+        left, right = axes.get_xlim()
+        width = axes.get_window_extent().width * 72 / plot.figure.dpi
+        for edge, percent, outwards in ((low, 10, -1), (high, 90, 1)):
             axes.axvline(edge, color=SECOND, linewidth=1.2, linestyle=(0, (4, 3)))
             label = f"{percent} %: {number_text(edge, 3)}"
-            note_at_top(axes, edge, label, (shift, -2), ha=side, va="top", color=SECOND)
+            room = width * ((edge - left if outwards < 0 else right - edge) / (right - left))
+            # Near the frame, the label is on the inner side of its line, below the other labels.
+            fits = text_width(label) + _GAP <= room
+            if not fits:
+                # Room above the bars.
+                axes.set_ylim(top=_HEADROOM * heights.max())
+            side, down = (outwards, -2) if fits else (-outwards, -2 - _LINE * (2 if outwards > 0 else 1))
+            note_at_top(
+                axes, edge, label, (_GAP * side, down), ha="left" if side > 0 else "right", va="top", color=SECOND
+            )
         axes.set(xlabel=f"predicted \N{MINUS SIGN} true {plain(name)}", ylabel="held-out rows")
         axes.grid(axis="x", visible=False)
         axes.locator_params(axis="x", nbins=5)
