@@ -110,7 +110,9 @@ def test_a_column_of_ids_stands_beside(phimap, fitted, tmp_path, name):
     found = pd.read_csv(tmp_path / "p.csv", dtype={"key": str})
     assert found["key"].tolist()[:-1] == frame["key"].tolist()
     assert found.iloc[-1].isna().all()
-    assert phimap("predict", fitted[name], tmp_path / "t.csv", "--id", "none").exit_code == 2
+    done = phimap("predict", fitted[name], tmp_path / "t.csv", "--id", "none")
+    assert done.exit_code == 2
+    assert "error: --id: no column 'none'. Choose from " in done.stderr
 
 
 def test_rows_without_a_truth_are_predicted_but_not_scored(phimap, fitted, tmp_path):

@@ -116,6 +116,7 @@ def test_columns_can_be_dropped_by_name_and_place(file, values):
         ({"drop": ["c0", "wings"]}, "no column to drop 'wings'. Choose from "),
         ({"target": "c1", "drop": ["c1"]}, "column 'c1' is the target. Leave it out of drop="),
         ({"columns": ["c0", "wings"]}, "no feature column 'wings'. Choose from "),
+        ({"target": "c1", "columns": ["c9"]}, r"no feature column 'c9'. Choose from 'c0', 'c2'"),
         ({"columns": ["c0", "c0"]}, "`columns` names 'c0' more than once"),
         ({"target": ["c1", "c1"]}, "`target` names 'c1' more than once"),
         ({"target": "c1", "columns": ["c0", "c1"]}, "column 'c1' is both target and feature"),

@@ -26,6 +26,7 @@ from phimap.cli.table_output import check_table_output, write_table
 from phimap.cli.uncertainty import Uncertainty
 from phimap.config import config
 from phimap.io import BadRows, DataError, open_frame
+from phimap.io.columns import MissingColumnError, closest_first
 from phimap.io.model import load
 from phimap.io.prefetch import read_ahead
 from phimap.io.target import is_present
@@ -149,7 +150,10 @@ class Ids:
     """The cells of one column of a file as text, which are read together with the predictions."""
 
     def __init__(self, path: str, name: str) -> None:
-        frame = open_frame(path, columns=[name], types={name: "text"}, bad_rows=BadRows("skip", "keep", "keep"))
+        try:
+            frame = open_frame(path, columns=[name], types={name: "text"}, bad_rows=BadRows("skip", "keep", "keep"))
+        except MissingColumnError as error:
+            raise DataError(f"--id: no column {name!r}. Choose from {closest_first(name, error.names)}.") from None
         self.name: str = frame.feature_names[0]
         self._batches = frame.numbered_batches()
         self._rest = pa.array([], pa.string())

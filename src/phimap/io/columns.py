@@ -105,8 +105,8 @@ def select_columns(
     if columns is None:
         features = tuple(name for name in names if name not in targets and name not in hidden)
     else:
-        features = tuple(resolve_column(where, names, known, one, "feature column") for one in columns)
-    dropped = {resolve_column(where, names, known, one, "column to drop") for one in drop or ()}
+        features = tuple(resolve_column(where, names, known, one, "feature column", targets) for one in columns)
+    dropped = {resolve_column(where, names, known, one, "column to drop", targets) for one in drop or ()}
     if both := dropped.intersection(targets):
         raise DataError(f"{where}: column {both.pop()!r} is the target. Leave it out of drop=...")
     features = tuple(name for name in features if name not in dropped)
@@ -136,8 +136,13 @@ def closest_first(wanted: str, names: Sequence[str]) -> str:
     return ", ".join(shown) + more
 
 
-def resolve_column(where: str, names: Sequence[str], known: set[str], wanted: str | int, word: str) -> str:
-    """The name of the column called `wanted`; if there is none, the name of the column at position `wanted`."""
+def resolve_column(
+    where: str, names: Sequence[str], known: set[str], wanted: str | int, word: str, taken: Sequence[str] = ()
+) -> str:
+    """The name of the column called `wanted`; if there is none, the name of the column at position `wanted`.
+
+    A message about a missing column does not offer the names `taken`.
+    """
     text = str(wanted)
     if text in known:
         return text
@@ -147,5 +152,6 @@ def resolve_column(where: str, names: Sequence[str], known: set[str], wanted: st
         position = len(names)
     if -len(names) <= position < len(names):
         return names[position]
-    message = f"{where}: no {word} {text!r}. Choose from {closest_first(text, names)}."
+    offered = [name for name in names if name not in taken] or names
+    message = f"{where}: no {word} {text!r}. Choose from {closest_first(text, offered)}."
     raise MissingColumnError(message, text, names)
