@@ -159,6 +159,32 @@ def test_missing_columns_are_named_with_the_remedy(phimap, model, labelled, tmp_
     )
 
 
+@pytest.mark.parametrize("kind", ["u", 0])
+def test_a_cell_that_is_neither_true_nor_false_counts_as_missing(phimap, tmp_path, kind):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"b": rng.random(90) < 0.5, "x": rng.standard_normal(90), "kind": kind})
+    table.loc[::2, "kind"] = "v" if kind else 1
+    data, new, model, out = (tmp_path / name for name in ("t.csv", "new.csv", "m.phimap", "p.csv"))
+    table.assign(y=3.0 * table["b"] + table["x"]).to_csv(data, index=False)
+    fixed = ("--kernel", "gaussian", "--features", 64, "--length-scale", 1, "-q", "--model", model)
+    assert phimap("fit", data, "--target", "y", *fixed).exit_code == 0
+    found = []
+    for cell in (True, "no", ""):
+        table.astype({"b": object}).replace({"b": {True: "TRUE", False: "False"}}).to_csv(new, index=False)
+        frame = pd.read_csv(new, dtype=str)
+        if cell is not True:
+            frame.loc[3, "b"] = cell
+        frame.to_csv(new, index=False)
+        done = phimap("predict", model, new, "-o", out, "--force")
+        assert done.exit_code == 0, done.stderr
+        assert ("what is no number in column 'b', such as 'no', counts as missing" in done.stderr) == (cell == "no")
+        found.append(pd.read_csv(out)["prediction"].to_numpy())
+    whole, bad, empty = found
+    np.testing.assert_allclose(bad, empty, atol=1e-6)
+    others = np.arange(90) != 3
+    np.testing.assert_allclose(bad[others], whole[others], atol=1e-6)
+
+
 def test_new_categories_are_noted_once_a_column(phimap, labelled, tmp_path):
     rng = np.random.default_rng(0)
     towns, many = rng.choice(["Bern", "Zug"], 600), [f"street {k}" for k in rng.integers(0, 90, 600)]

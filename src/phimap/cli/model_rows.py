@@ -166,7 +166,7 @@ def _missing_columns_named(data: str, needed: Sequence[str]) -> Iterator[None]:
 
 def _kind(column: EncodedColumn) -> str | None:
     """The kind of an encoded column for the reader of a text file; None if the type is inferred from the cells."""
-    if column.kind == "number" and not column.encoding.from_text:  # pyright: ignore
+    if column.kind in ("number", "boolean") and not column.encoding.from_text:  # pyright: ignore
         return "number"
     typed = column.kind in ("number", "boolean", "date")
     return None if typed and not getattr(column.encoding, "from_text", False) else "text"

@@ -28,6 +28,8 @@ from phimap.io.source import LABELS, TableSource
 
 # The type is Any because the functions are created at import, so type checkers cannot see them.
 pc: Any = pyarrow.compute
+# Words of truth values, and their numbers.
+_TRUTH = {"true": "1", "false": "0"}
 _MISSING = pa.array(MISSING_AMONG_NUMBERS)
 # Arrow needs whole rows within a block. A block is therefore at least 16 times as long as the longest of the first
 # rows, and at least as long as Arrow's default of 1 MB.
@@ -396,11 +398,16 @@ class TextColumns(ColumnFile):
         return pa.RecordBatch.from_pydict(cells)
 
     def _numbers(self, name: str, column: pa.Array) -> np.ndarray:
-        """Return the texts (r,) of a column as numbers (r,). The first block decides on a currency and a unit."""
+        """Return the texts (r,) of a column as numbers (r,). The first block decides on a currency and a unit.
+
+        The words true and false are 1 and 0, as in columns that hold nothing else.
+        """
         # This is imported here because `phimap.tables` loads scikit-learn, which most readers do not need.
         from phimap.tables.cells import numbers_in, readings_of
 
         texts = pc.utf8_trim_whitespace(column)
+        for word, number in _TRUTH.items():
+            texts = pc.if_else(pc.equal(pc.utf8_lower(texts), word), number, texts)
         distinct = pc.unique(texts.filter(pc.invert(pc.is_in(texts, value_set=_MISSING)))).drop_null()
         if self._readings[name] is None and len(distinct):
             self._readings[name] = readings_of(distinct.to_pylist(), self.decimal)[0]
