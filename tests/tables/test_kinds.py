@@ -110,6 +110,27 @@ def test_unread_cells_of_new_rows_are_said_once_and_count_as_missing():
     encoder.transform(frame.assign(day=[None] * N, amount=["?"] * N))
 
 
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"])
+def test_new_rows_may_have_iso_dates_in_place_of_the_trained_form(form):
+    days = pd.date_range("2020-01-01", periods=N)
+    frame = pd.DataFrame({"day": days.strftime("%d.%m.%Y")})
+    encoder = pm.TableEncoder().fit(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = encoder.transform(pd.DataFrame({"day": days.strftime(form)}))
+    np.testing.assert_array_equal(found, encoder.transform(frame))
+    mixed = frame.assign(day=np.where(np.arange(N) < 7, days.strftime(form), frame["day"]))
+    with pytest.warns(UnreadCellsWarning, match=r"\(7 of"):
+        encoder.transform(mixed)
+
+
+def test_iso_dates_with_a_zone_are_refused_where_the_training_rows_had_none():
+    days = pd.date_range("2020-01-01", periods=N)
+    encoder = pm.TableEncoder().fit(pd.DataFrame({"day": days.strftime("%d.%m.%Y")}))
+    with pytest.raises(ValueError, match="times without a time zone"):
+        encoder.transform(pd.DataFrame({"day": days.strftime("%Y-%m-%dT%H:%M:%SZ")}))
+
+
 @pytest.mark.parametrize("clock", ["", " 10:30"])
 def test_dates_that_do_not_tell_the_day_from_the_month_are_said(clock):
     months = [f"{1 + k % 12:02}/{1 + k % 11:02}/2021{clock}" for k in range(N)]

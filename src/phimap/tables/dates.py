@@ -25,6 +25,8 @@ _ROUNDS = 1.5
 _CYCLES = {"hour of the day": _DAY, "day of the week": 7 * _DAY, "day of the year": _YEAR}
 # Least variance of the points on the circle of a cycle. With a smaller variance, the cycle counts as constant.
 _LEAST_VARIANCE = 1e-6
+# Forms of ISO 8601, which are tried for new rows.
+_ISO_FORMS = ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S")
 # Weekday of the first day of the epoch, which was a Thursday, counted from Monday as 0.
 _FIRST_WEEKDAY = 3
 # Bounds for model files, in seconds: the least standard deviation, and the largest absolute time. Times are stored to a
@@ -89,9 +91,23 @@ class DateEncoding(Encoding):
         return cls(form, median, tally.mean, tally.deviation or 1.0, cycles, factors, n_missing > 0, variances, zone)
 
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> np.ndarray:
-        seconds = cells.seconds(self.form or likely_form(cells), self.zone)
+        seconds = self._seconds_of(cells)
         missing = np.isnan(seconds)
         return self.of_seconds(np.where(missing, self.median, seconds), missing)
+
+    def _seconds_of(self, cells: Cells) -> np.ndarray:
+        """Local times (n,) of cells. Texts may have the form of the training rows, or else all of them be ISO 8601."""
+        seconds = cells.seconds(self.form or likely_form(cells), self.zone)
+        if not (cells.is_text and cells.n_unread):
+            return seconds
+        n_unread = cells.n_unread
+        of_any_zone = np.fmax.reduce([cells.seconds(form) for form in _ISO_FORMS])
+        if (np.isnan(of_any_zone) & ~cells.missing).any():
+            cells.n_unread = n_unread
+            return seconds
+        found = np.fmax.reduce([cells.seconds(form, self.zone) for form in _ISO_FORMS])
+        cells.n_unread = 0
+        return found
 
     def of_seconds(self, seconds: np.ndarray, missing: np.ndarray | None = None) -> np.ndarray:
         """Encode local times (n,) in seconds since 1970; `missing` (n,) marks times that were missing."""
