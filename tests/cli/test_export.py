@@ -106,5 +106,5 @@ def test_an_exported_program_reads_dates_as_predict_does(phimap, tmp_path, train
     theirs = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     ours, found = (pd.read_csv(tmp_path / f"{one}.csv")["prediction"].to_numpy() for one in ("ours", "theirs"))
     assert_allclose(found, ours, atol=1e-4)
-    said = f"column 'when': cells that cannot be read as dates count as missing ({n_unread} of these rows)"
+    said = f"column 'when': cells that cannot be read as dates count as missing ({n_unread} of these rows, such as "
     assert (said in theirs.stderr) == (n_unread > 0)

@@ -85,7 +85,10 @@ def test_what_is_left_out_is_said(name, note):
 
 
 def test_cells_that_could_not_be_read_are_counted():
-    with pytest.warns(UnreadCellsWarning, match=r"column 'c': cells that cannot be read as numbers .*1 of these rows"):
+    with pytest.warns(
+        UnreadCellsWarning,
+        match=r"column 'c': cells that cannot be read as numbers .*1 of these rows, such as '.*'\).*as in 1234.5\.",
+    ):
         found = summary(COLUMNS["number"]["a bad cell"])
     assert found.n_missing == 1
     assert found.note == "read from text, 1 cell not read as numbers, taken for missing"
@@ -98,7 +101,10 @@ def test_unread_cells_of_new_rows_are_said_once_and_count_as_missing():
     frame.loc[3, "day"] = None
     encoder = pm.TableEncoder().fit(frame)
     new = frame.assign(day=days.where(np.arange(N) != 5, "31/12/2020"))
-    with pytest.warns(UnreadCellsWarning, match=r"column 'day': .* as dates count as missing \(1 of") as warned:
+    with pytest.warns(
+        UnreadCellsWarning,
+        match=r"column 'day': .* as dates .* \(1 of these rows, such as '31/12/2020'\).* as in 2020-12-31\.",
+    ) as warned:
         encoded = encoder.transform(new)
     assert len(warned) == 1
     np.testing.assert_array_equal(encoded[5, :-1], encoder.transform(frame)[3, :-1])
@@ -108,6 +114,15 @@ def test_unread_cells_of_new_rows_are_said_once_and_count_as_missing():
         encoder.transform(frame.assign(amount=["none of them"] * N))
     # Missing cells are no unread cells.
     encoder.transform(frame.assign(day=[None] * N, amount=["?"] * N))
+
+
+@pytest.mark.parametrize("form", ["{}", "{},5 €", "$ {}", "USD {}", "{} m2", "{}%"])
+def test_the_example_of_a_warning_is_read(form):
+    encoder = pm.TableEncoder().fit(pd.DataFrame({"a": [form.format(k**2) for k in range(50)]}))
+    example = encoder.columns_[0].encoding.example()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert encoder.transform(pd.DataFrame({"a": [example]}))[0, 0] > 0
 
 
 @pytest.mark.parametrize("form", ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"])

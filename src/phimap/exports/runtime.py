@@ -170,7 +170,7 @@ def numbers(cells, column):
     """Return cells as float32 numbers (n, 1), NaN for missing ones."""
     if cells.dtype.kind in "biuf":
         return cells.astype(np.float32)[:, None]
-    found, unread = np.full((len(cells), 1), np.nan, np.float32), 0
+    found, unread = np.full((len(cells), 1), np.nan, np.float32), []
     for row, cell in enumerate(cells):
         text = "" if cell is None else str(cell).strip()
         if text.lower() in ("true", "false"):
@@ -182,16 +182,17 @@ def numbers(cells, column):
             elif not column["from_text"]:
                 raise ValueError(f"data row {row + 1}, column {column['name']!r} is no number, got {text!r}.")
             else:
-                unread += 1
+                unread.append(text)
     warn_of_unread(column, unread, "numbers")
     return found
 
 
-def warn_of_unread(column, count, what):
+def warn_of_unread(column, unread, what):
     """Warn of cells that count as missing."""
-    if count:
+    if unread:
         said = f"column {column['name']!r}: cells that cannot be read as {what} count as missing"
-        warnings.warn(f"{said} ({count:,} of these rows). Write all cells of the column alike.", stacklevel=5)
+        said += f" ({len(unread):,} of these rows, such as {' '.join(unread[0].split())[:60]!r})"
+        warnings.warn(f"{said}. Write all cells of the column as in {column['like']}.", stacklevel=5)
 
 
 def replaced(text, patterns):
@@ -220,7 +221,7 @@ def times(cells, column):
         readings = [{text: moment(text, form) for text in known} for form in column["forms"]]
         read = max(readings, key=lambda one: sum(one[text] is not None for text in known))
     found = {text: elapsed(time, column) for text, time in read.items() if time}
-    warn_of_unread(column, sum(text not in found for text in known), "dates")
+    warn_of_unread(column, [text for text in known if text not in found], "dates")
     return np.array([found.get(text, np.nan) for text in given], dtype=np.float64)[:, None]
 
 
@@ -325,7 +326,7 @@ def _facts(fitted: Fitted, source: GraphSource) -> dict[str, Any]:
     encoded = []
     for column in used_columns(encoder):
         encoding: Any = column.encoding
-        fact = {"name": column.name}
+        fact = {"name": column.name, "like": encoding.example()}
         if isinstance(encoding, LevelEncoding):
             fact |= {"kind": "texts"}
         elif isinstance(encoding, DateEncoding):

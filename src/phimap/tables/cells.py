@@ -113,11 +113,14 @@ class Cells:
         Determined by the Arrow type. ``"levels"`` is a dictionary column, ``"nothing"`` a column without values.
     n_unread : int
         Number of cells with a value that the last call of `numbers` or `seconds` could not read.
+    first_unread : str or None
+        The first of these cells.
     """
 
     def __init__(self, name: str, column: pa.Array):
         self.name = name
         self.n_unread = 0
+        self.first_unread: str | None = None
         self.form: str = _form(column.type)
         self._column = _plain(column, self.form)
 
@@ -251,7 +254,9 @@ class Cells:
 
     def _of_distinct(self, values: np.ndarray) -> np.ndarray:
         found = np.append(values, np.nan)[self.codes]
-        self.n_unread = int((np.isnan(found) & ~self.missing).sum())
+        unread = np.isnan(found) & ~self.missing
+        self.n_unread = int(unread.sum())
+        self.first_unread = self._distinct[int(self.codes[unread.argmax()])].as_py() if self.n_unread else None
         return found
 
 

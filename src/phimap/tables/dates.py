@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,7 @@ _CYCLES = {"hour of the day": _DAY, "day of the week": 7 * _DAY, "day of the yea
 _LEAST_VARIANCE = 1e-6
 # Forms of ISO 8601, which are tried for new rows.
 _ISO_FORMS = ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S")
+_EXAMPLE = datetime(2020, 12, 31, 23)
 # Weekday of the first day of the epoch, which was a Thursday, counted from Monday as 0.
 _FIRST_WEEKDAY = 3
 # Bounds for model files, in seconds: the least standard deviation, and the largest absolute time. Times are stored to a
@@ -100,10 +102,10 @@ class DateEncoding(Encoding):
         seconds = cells.seconds(self.form or likely_form(cells), self.zone)
         if not (cells.is_text and cells.n_unread):
             return seconds
-        n_unread = cells.n_unread
+        unread = cells.n_unread, cells.first_unread
         of_any_zone = np.fmax.reduce([cells.seconds(form) for form in _ISO_FORMS])
         if (np.isnan(of_any_zone) & ~cells.missing).any():
-            cells.n_unread = n_unread
+            cells.n_unread, cells.first_unread = unread
             return seconds
         found = np.fmax.reduce([cells.seconds(form, self.zone) for form in _ISO_FORMS])
         cells.n_unread = 0
@@ -122,6 +124,9 @@ class DateEncoding(Encoding):
     def names(self) -> list[str]:
         circles = [f": {wave} of {cycle}" for cycle in self.cycles for wave in ("sine", "cosine")]
         return [": trend", *circles, *[": missing"] * self.has_indicator]
+
+    def example(self) -> str:
+        return _EXAMPLE.strftime(self.form or "%Y-%m-%d")
 
     def parts(self) -> np.ndarray:
         sizes = [1, *[2] * len(self.cycles), *[1] * self.has_indicator]

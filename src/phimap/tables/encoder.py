@@ -339,6 +339,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         used = [column for column in self._columns if column.encoding is not None]
         n_rows = n_rows_of(X)
         sparse_parts, first, unread = [], first_row or 0, Counter[str]()
+        first_unread: dict[str, str] = {}
         out = None if self.is_sparse_ else np.empty((n_rows, self.n_columns_out_), np.float32)
         for part, rows in slices(X):
             columns = cells_of(rows)
@@ -348,6 +349,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 for column in used
             ]
             unread.update({column.name: columns[column.name].n_unread for column in used})
+            for column in used:
+                if (cell := columns[column.name].first_unread) is not None:
+                    first_unread.setdefault(column.name, cell)
             if out is None:
                 sparse_parts.append(sparse.hstack([sparse.csr_matrix(one) for one in found], "csr", np.float32))
             else:
@@ -355,7 +359,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for column in used:
             # The fit has already warned of unread cells of training rows.
             if unread[column.name] and first_row is None:
-                warn_of_unread(column.name, unread[column.name], "dates" if column.kind == "date" else "numbers")
+                what, like = "dates" if column.kind == "date" else "numbers", column.encoding.example()  # pyright: ignore
+                warn_of_unread(column.name, unread[column.name], what, first_unread.get(column.name), like)
         if out is not None:
             return out
         return sparse.vstack(sparse_parts, "csr") if sparse_parts else sparse.csr_matrix((0, self.n_columns_out_))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from phimap._files import one_line
 from phimap._warnings import caller_level
 from phimap.records import Record, of_number, one_of
 
@@ -66,11 +67,12 @@ def warn_of_ambiguous(name: str, example: str) -> None:
     )
 
 
-def warn_of_unread(name: str, n_cells: int, what: str) -> None:
-    """Warn that `n_cells` cells of the column `name` cannot be read as `what`."""
+def warn_of_unread(name: str, n_cells: int, what: str, cell: str | None, like: str) -> None:
+    """Warn that cells of the column `name`, such as `cell`, cannot be read as `what`, written as in `like`."""
+    example = "" if cell is None else f", such as {one_line(cell)!r}"
     warnings.warn(
-        f"column {name!r}: cells that cannot be read as {what} count as missing ({n_cells:,} of these rows). Write all "
-        "cells of the column alike.",
+        f"column {name!r}: cells that cannot be read as {what} count as missing ({n_cells:,} of these rows{example}). "
+        f"Write all cells of the column as in {like}.",
         UnreadCellsWarning,
         stacklevel=caller_level(),
     )
@@ -102,6 +104,10 @@ class Encoding(Record):
     @abstractmethod
     def names(self) -> list[str]:
         """Suffixes of the names of the k output columns."""
+
+    def example(self) -> str:
+        """A cell in the form that this encoding reads; empty if it reads any text."""
+        return ""
 
     def amounts(self) -> np.ndarray:
         """Whether each of the k numbers is an amount, which may have a heavy tail."""

@@ -162,15 +162,16 @@ def _number(tally: ColumnTally, rules: Rules) -> _Made:
     how += "".join(f" without {affix!r}" for affix in decimal[1:].split("\t") if affix)
     n_missing = tally.n_rows - found.n
     encoding = NumberEncoding.of_tally(found, n_missing, decimal, from_text=from_text)
-    return encoding, _reading_note(tally, found, how, "numbers"), n_missing
+    return encoding, _reading_note(tally, found, how, "numbers", encoding.example(), decimal), n_missing
 
 
 def _date(tally: ColumnTally, rules: Rules) -> _Made:
     form, found = _best(tally.seconds)
     _tell_ambiguous(tally, form, found)
     n_missing = tally.n_rows - found.n
-    note = _reading_note(tally, found, f"read from text as {form}" if form else "", "dates")
-    return DateEncoding.of_tally(found, n_missing, form, tally.zone(form)), note, n_missing
+    encoding = DateEncoding.of_tally(found, n_missing, form, tally.zone(form))
+    how = f"read from text as {form}" if form else ""
+    return encoding, _reading_note(tally, found, how, "dates", encoding.example(), form), n_missing
 
 
 def _tell_ambiguous(tally: ColumnTally, form: str, found: NumberTally) -> None:
@@ -185,14 +186,27 @@ def _tell_ambiguous(tally: ColumnTally, form: str, found: NumberTally) -> None:
         warn_of_ambiguous(tally.name, example.strftime(form))
 
 
-def _reading_note(tally: ColumnTally, found: NumberTally, how: str, what: str) -> str:
-    """Return a note that states how a column was parsed, and warn of cells that could not be parsed."""
+def _reading_note(tally: ColumnTally, found: NumberTally, how: str, what: str, like: str, reading: str) -> str:
+    """Return a note that states how a column was parsed, and warn of cells that could not be parsed.
+
+    Parsed cells are written as in `like`; `reading` is the decimal mark or the form of dates.
+    """
     n_unread = 0 if tally.levels is None else tally.levels.n - found.n
     unread = ""
     if n_unread:
         unread = f"{_counted(n_unread, 'cell')} not read as {what}, taken for missing"
-        warn_of_unread(tally.name, n_unread, what)
+        warn_of_unread(tally.name, n_unread, what, _first_unread(_texts(tally), what, reading), like)
     return ", ".join(filter(None, (how, unread)))
+
+
+def _first_unread(levels: LevelTally, what: str, reading: str) -> str | None:
+    """Return the first cell that cannot be read as numbers or dates; None if it is not among the kept levels."""
+    from phimap.tables.cells import numbers_in, seconds_in, text_column
+
+    texts = list(levels.places)
+    column = text_column(np.array(texts, dtype=object))
+    unread = np.isnan((seconds_in if what == "dates" else numbers_in)(column, reading))
+    return texts[int(unread.argmax())] if unread.any() else None
 
 
 def _category(tally: ColumnTally, rules: Rules) -> _Made:

@@ -75,6 +75,10 @@ class NumberEncoding(Encoding):
     def names(self) -> list[str]:
         return [""] * (self.deviation > 0) + [": missing"] * self.has_indicator
 
+    def example(self) -> str:
+        before, _, after = self.decimal[1:].partition("\t")
+        return f"{before}{' ' * before.isalpha()}1234{self.decimal[:1]}5{' ' * bool(after)}{after}"
+
     def amounts(self) -> np.ndarray:
         return np.array([True] * (self.deviation > 0) + [False] * self.has_indicator)
 
