@@ -52,8 +52,8 @@ class CopiedRows:
         if n_copies < max(_LEAST_ROWS, _LEAST_SHARE * held_out.size):
             return None
         return (
-            f"{n_copies:,} of {held_out.size:,} held-out rows are exact copies of training rows, so the error is told "
-            "too small. Drop duplicates, or hold them out together with --groups."
+            f"{n_copies:,} of {held_out.size:,} held-out rows are exact copies of training rows, so the error on "
+            "new rows is larger. Drop duplicates, or hold them out together with --groups."
         )
 
 

@@ -24,8 +24,8 @@ _FORMAT = "phimap-model-1"
 # Bytes of memory for each character of the description while it is parsed. The worst case is an empty list, which three
 # characters make.
 _EXPANSION = 32
-# Number of bytes at the start of a file by which a model file is told from text. A model file begins with the length of
-# its header, and the upper bytes of this length are zero.
+# Number of bytes that are read to distinguish a model file from text. A model file begins with the length of its
+# header, and the upper bytes of this length are zero.
 _FIRST_BYTES = 64
 # Largest header in bytes. A file that is not a model may seem to declare a header of any length.
 _LONGEST_HEADER = 2**26
