@@ -46,7 +46,7 @@ def without_tiny_values(values: np.ndarray) -> np.ndarray:
     """Replace numbers (r, l) below 1e-19 by 0, in place, before products in float32; return them.
 
     The kernel values of distant rows, and their products, would otherwise be subnormal in float32. With subnormal
-    numbers, a matrix product takes up to 25 times as long.
+    numbers, a matrix product takes many times as long.
     """
     for start in range(0, len(values), _ROWS):
         rows = values[start : start + _ROWS]
