@@ -26,6 +26,8 @@ def relative_error(
 ) -> float:
     """Relative Frobenius error ``|K - Z Z^T|_F / |K|_F`` of a map's kernel estimate.
 
+    K is the exact kernel matrix of random rows of `X`, and Z holds the m features of each row.
+
     Parameters
     ----------
     feature_map : RandomMap
@@ -125,7 +127,7 @@ def mean_squared_error(
     -----
     **Cost.** As for `relative_error`.
 
-    For independent unbiased features, the expected value is the mean variance of an entry, which decreases like 1/m.
+    For m independent unbiased features, the expected value is the mean variance of an entry, which decreases like 1/m.
     """
     K, estimate = kernel_pair(feature_map, X, kernel, center, n_subset, random_state)
     return float(np.mean((K - estimate) ** 2))

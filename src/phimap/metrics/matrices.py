@@ -27,7 +27,7 @@ def kernel_pair(
     n_subset: int,
     random_state: RandomState,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The exact kernel matrix (n, n) and its estimate (n, n) on the subset, both double-centred if `center`."""
+    """The exact kernel matrix (n, n) and its estimate (n, n) on n random rows of `X`; double-centred if `center`."""
     X = subset_rows(X, n_subset, random_state)
     try:
         check_is_fitted(feature_map)
@@ -89,7 +89,7 @@ def given_matrix(kernel: Kernel | Any, X: Any, n_subset: int | None, random_stat
 
 def _check_memory(n: int) -> None:
     """Raise MemoryError if an eigenvalue problem of order n would exceed the byte budget."""
-    # Memory for K, its factors, and the workspace of the solver.
+    # Three float64 matrices of order n: K, its factors, and the workspace of the eigenvalue solver.
     n_bytes = 3 * 8 * n * n
     if n_bytes > memory_budget():
         raise MemoryError(

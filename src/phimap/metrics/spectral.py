@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class SpectralApproximation:
     """How close ``Z Z^T + alpha I`` is to ``K + alpha I``, in the Loewner order of symmetric matrices.
 
+    K is the exact kernel matrix, and the rows of Z are the features of a map.
+
     Attributes
     ----------
     delta : float
@@ -35,6 +37,7 @@ class SpectralApproximation:
         ``(K + alpha I)^{-1/2} (Z Z^T + alpha I) (K + alpha I)^{-1/2}``. Infinite if the smallest eigenvalue is not
         positive, which is possible only for maps with a ``signature_``.
     alpha : float
+        Ridge parameter on the diagonal of both matrices.
     n_rows : int
         Order of the matrices.
     """
@@ -244,11 +247,12 @@ def leverage_scores(
     Parameters
     ----------
     kernel, alpha, X, random_state
-        As in `statistical_dimension`; the seed also draws sampled rows.
+        As in `statistical_dimension`; `random_state` also draws the samples of `method`.
     method : {"exact", "path-following", "two-pass", "online"}, default="exact"
-        All but ``"exact"`` estimate the scores from a weighted sample of r rows, without the matrix of all rows.
-        ``"path-following"`` draws samples at several falling ridges and uses the last. ``"two-pass"`` draws the sample
-        by scores from a first sample, and ``"online"`` in one pass over the rows in their order.
+        All but ``"exact"`` estimate the scores from a weighted sample of r rows, without the kernel matrix of all rows.
+        ``"path-following"`` draws a sample at each of several decreasing ridge parameters and uses the last sample.
+        ``"two-pass"`` estimates scores from a first sample and draws a second sample in proportion to these scores.
+        ``"online"`` draws the sample in one pass over the rows in their order.
     oversampling : float, default=8.0
         Expected number of draws of a row of score 1, at least 1: r is about `oversampling` times the sum of all scores.
     n_subset : int or None, default=None
@@ -266,29 +270,30 @@ def leverage_scores(
 
     Notes
     -----
-    **Error.** Exact up to rounding. Eigenvalues that are negative because of rounding count as zero. The score depends
-    on the sum S of ``v v^T`` over the feature vectors v of all rows. An estimate uses the sum over the sample instead,
-    with each term divided by its expected number of draws. If that sum is an e-spectral approximation of ``S + alpha``,
-    estimates lie between 1 / (1 + e) and 1 / (1 - e) times the scores; about ``d log(d) / e^2`` draws, for d the sum of
-    all scores, suffice. On 3,000 rows of two clusters with d = 52 and 8 draws, the three methods erred by 10 to 20 % in
-    the mean over the rows and by factors of 0.6 to 1.6 at most.
+    **Error.** ``"exact"`` has only rounding errors. Eigenvalues that are negative because of rounding count as zero.
+    The score of a row with feature vector u is ``u^T (S + alpha I)^{-1} u``, where S is the sum of ``v v^T`` over the
+    feature vectors v of all rows. The other methods replace S by a sum over the sample, with each term divided by its
+    expected number of draws. If that sum plus ``alpha I`` is an e-spectral approximation of ``S + alpha I``, estimates
+    lie between 1 / (1 + e) and 1 / (1 - e) times the scores. About ``d log(d) / e^2`` draws suffice for this, where d
+    is the sum of all scores. On 3,000 rows of two clusters with d = 52 and an oversampling of 8, the three methods
+    erred by 10 to 20 % in the mean over the rows and by factors of 0.6 to 1.6 at most.
 
-    **Cost.** O(n^3) time and 24 n^2 bytes. Estimates take O(n r^2) time and 8 r (r + 2,048) bytes; ``"two-pass"`` has a
-    first sample of ``oversampling tr(K) / alpha`` rows, at most n.
+    **Cost.** For n rows, O(n^3) time and 24 n^2 bytes. Estimates take O(n r^2) time and 8 r (r + 2,048) bytes;
+    ``"two-pass"`` has a first sample of ``oversampling tr(K) / alpha`` rows, at most n.
 
-    **Differs from the source.** The sources have ``n lambda`` in place of alpha. Two passes use the same unbiased
-    estimate as the others, where the estimate of the source lies below the score.
+    **Differs from the source.** The sources have ``n lambda`` in place of alpha. ``"two-pass"`` uses the same unbiased
+    estimate as the other methods; the estimate of its source lies below the score.
 
     References
     ----------
     Alaoui, Mahoney, "Fast Randomized Kernel Ridge Regression with Statistical Guarantees", NeurIPS 2015,
-    Definition 1, and Section 3.2 for two passes.
+    Definition 1, and Section 3.2 for ``"two-pass"``.
 
     Rudi, Calandriello, Carratino, Rosasco, "On Fast Leverage Score Sampling and Optimal Learning", NeurIPS 2018,
-    Algorithm 1 for the path.
+    Algorithm 1 for ``"path-following"``.
 
     Calandriello, Lazaric, Valko, "Distributed Adaptive Sampling for Kernel Matrix Approximation", AISTATS 2017,
-    Algorithm 1 for one pass.
+    Algorithm 1 for ``"online"``.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from phimap.records import Record
 
 
 class ProjectionRecord(Record, ABC):
-    """Drawn directions w_1, ..., w_s in d dimensions, as a linear map of rows."""
+    """Drawn directions w_1, ..., w_s in d dimensions, the rows of a matrix W (s, d) that multiplies data rows."""
 
     n_features: int
     n_directions: int
@@ -43,7 +43,7 @@ class ProjectionRecord(Record, ABC):
 
     @abstractmethod
     def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
-        """Yield (columns, values) with ``values = X @ W[columns].T`` (r, k), covering all directions in order.
+        """Yield slices of directions and their values ``X @ W[slice].T`` (r, k), covering all directions in order.
 
         Blocks are small enough to stay in cache, so that applying a nonlinearity to each block costs no memory traffic.
         The caller may overwrite the values.

@@ -31,6 +31,7 @@ class ConvolutionRecord(BlockRecord):
     offset : int
         Index of the first entry of a convolution that is used; with 0, all n entries are used.
     scale : ndarray of shape (n_directions,)
+        Factors of the directions: random signs or ones, times the `row_factors`.
     """
 
     input_scale: np.ndarray = field(metadata=of_floats("d"))
@@ -88,7 +89,10 @@ def fast_length(least: int) -> int:
 
 
 def draw_generators(law: SpectralLaw, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Random numbers; any d of them form a direction. They are Gaussian, or coordinates of the law of unit scale."""
+    """Random numbers of the given shape, of which any d form a direction in d columns, up to its radius and scale.
+
+    They are standard Gaussian for a rotation-invariant law, else independent coordinates of the law with unit scale.
+    """
     if law.is_rotation_invariant:
         return rng.standard_normal(shape)
     return law.unit(int(np.prod(shape))).sample(rng, 1).reshape(shape)

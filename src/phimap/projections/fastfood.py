@@ -26,9 +26,11 @@ class FastfoodRecord(BlockRecord):
     input_scale : ndarray of shape (n_features,)
         Factors of the columns: the inverse length scales of the law.
     signs : ndarray of int8, shape (n_blocks, p)
+        Random signs before the first transform.
     permutations : ndarray of intp, shape (n_blocks, p)
         Row j of P selects coordinate ``permutations[b, j]`` in block b.
     gains : ndarray of shape (n_blocks, p)
+        Gaussian factors between the two transforms.
     scale : ndarray of shape (n_directions,)
         Radius of each direction divided by its norm before scaling.
     """

@@ -29,8 +29,8 @@ _LARGEST = 40.0
 class GibbsDirections(Projection):
     """Directions of leverage-score sampling by the published Markov chains.
 
-    The directions replace draws from `SphereLaw`; the given law is ignored. Only `NTKFeatures(sampling="gibbs")` uses
-    this projection, so `REGISTRY` does not list it.
+    The directions replace draws from `SphereLaw`. Of the given law, only the number of columns is used. Only
+    `NTKFeatures(sampling="gibbs")` uses this projection, so `REGISTRY` does not list it.
 
     Parameters
     ----------

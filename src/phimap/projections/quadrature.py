@@ -32,11 +32,14 @@ class WeightedRecord(DenseRecord):
 class SparseGridRecord(ProjectionRecord):
     """The points 0, p e_1, ..., p e_d of a sparse grid and, for the full grid, also -p e_1, ..., -p e_d.
 
+    e_j are the unit vectors of the d columns, and p is the distance of the points from 0.
+
     Attributes
     ----------
     scale : ndarray of shape (n_features,)
         p times the inverse length scales of the law.
     weights : ndarray of shape (d + 1,) or (2 d + 1,)
+        Quadrature weights of the points, in the order above.
     """
 
     scale: np.ndarray = field(metadata=of_floats("d"))

@@ -22,7 +22,7 @@ _SOBOL_BITS = 30
 _LEAST_LEAP = 409
 
 SEQUENCES = ("sobol", "halton", "leaped-halton", "lattice")
-"""Names of the sets of points."""
+"""Values of the parameter `sequence` of `QuasiMonteCarlo`."""
 
 
 class QuasiMonteCarlo(SpreadProjection):
@@ -201,9 +201,10 @@ def _scrambled(n_coordinates: int, size: int, sequence: str, rng: np.random.Gene
 
 
 def _leaped_halton(n_coordinates: int, size: int) -> np.ndarray:
-    """Points 0, L, 2 L, ... (size, n_coordinates) of the Halton sequence, in [0, 1).
+    """Every L-th point (size, n_coordinates) of the Halton sequence, from point 0 on, in [0, 1).
 
-    SciPy's generator is not used, because it would compute all points in between.
+    L is the smallest prime from 409 on that exceeds all bases. SciPy's generator is not used, because it would compute
+    all points in between.
     """
     bases = list(islice((n for n in count(2) if is_prime(n)), n_coordinates))
     leap = next(n for n in count(_LEAST_LEAP) if is_prime(n) and n > bases[-1])

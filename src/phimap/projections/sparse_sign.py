@@ -23,7 +23,7 @@ _BLOCK = 1024
 _SPARSE = 0.8
 # The largest code of four entries in a byte.
 _MOST_CODE = 3 ** len(TERNARY_PLACES) - 1
-# Number of uniform numbers that are drawn at a time.
+# Number of uniform numbers that are drawn at a time; they take 8 MB.
 _DRAWN = 2**20
 
 
@@ -59,7 +59,7 @@ class SignRecord(Record):
         return self.indices.shape[0]
 
     def multiply(self, ops: Ops, X: Array) -> Array:
-        """The product of `X` with the transpose of these rows."""
+        """The product (r, n_rows) of `X` (r, n_features) with the transpose of these rows."""
         return signed_sums(ops, X, self.indices, self.bounds)
 
 
@@ -89,7 +89,7 @@ class SignCodeRecord(Record):
         return self.codes.size
 
     def multiply(self, ops: Ops, X: Array) -> Array:
-        """The product of `X` with the transpose of these rows."""
+        """The product (r, n_rows) of `X` (r, n_features) with the transpose of these rows."""
         return ternary_product(ops, X, self.codes)
 
 

@@ -51,9 +51,11 @@ class SphereRecord(BlockRecord):
     phases : ndarray of shape (n_blocks, 2, h, 2)
         Cosines and sines of the phases in D_1 and D_2.
     frequencies : ndarray of intp, shape (n_blocks, h)
+        The frequencies, below n, of each block.
     n_points : int
         Number n of complex points in a block.
     scale : ndarray of shape (n_directions,)
+        Radius of each direction divided by its norm before scaling, which is h.
     """
 
     rotation: np.ndarray | None = field(metadata=of_floats("d", "k"))
@@ -107,13 +109,13 @@ class SphereRecord(BlockRecord):
 class SphericalStructured(Projection):
     """Spherical structured features: directions that minimise a Riesz energy, and stratified radii.
 
-    A block uses m distinct frequencies k_1, ..., k_m of the n-point Fourier matrix, with m = d / 2 rounded up. Column j
-    of these rows is the complex vector with entries ``exp(2 pi i k_l j / n) / sqrt(m)``. This vector and i times this
-    vector give two real unit vectors in dimension 2 m. Coordinate descent over the frequencies reduces the discrete
-    Riesz 0-energy, the sum of ``-log`` of all distances between the points and their opposites. A random rotation makes
-    each direction uniform. Radii are quantiles of the law at stratified points, in random order. For activations, which
-    are not even functions, the energy omits the opposites, and the frequency 0 is excluded, so that the points of a
-    block sum to zero.
+    A block uses m distinct rows k_1, ..., k_m of the n-point Fourier matrix, the frequencies, with m = d / 2 rounded
+    up. Column j of these rows is the complex vector with entries ``exp(2 pi i k_l j / n) / sqrt(m)``. This vector and i
+    times this vector give two real unit vectors in dimension 2 m. Coordinate descent over the frequencies reduces the
+    discrete Riesz 0-energy, the sum of ``-log`` of all distances between the points and their opposites. A random
+    rotation makes each direction uniform. Radii are quantiles of the law at stratified points, in random order. For
+    activations, which are not even functions, the energy omits the opposites, and the frequency 0 is excluded, so that
+    the points of a block sum to zero.
 
     Notes
     -----
@@ -219,7 +221,10 @@ def spread_frequencies(half: int, n_points: int, even: bool, rng: np.random.Gene
 
 
 def structured_points(frequencies: np.ndarray, n_points: int) -> np.ndarray:
-    """Real unit vectors (2 n_points, 2 m): the columns of m rows of the Fourier matrix, and i times these columns."""
+    """Real unit vectors (2 n_points, 2 m) of the rows of the `n_points`-point Fourier matrix at `frequencies` (m,).
+
+    They are the columns of these rows, with real and imaginary parts as coordinates, and i times these columns.
+    """
     phases = 2 * np.pi / n_points * (np.outer(np.arange(n_points), frequencies) % n_points)
     real, imaginary = np.cos(phases), np.sin(phases)
     points = np.concatenate([np.hstack([real, imaginary]), np.hstack([-imaginary, real])])

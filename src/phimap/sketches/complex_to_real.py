@@ -23,9 +23,10 @@ class ComplexToRealRecord(MapRecord):
     ----------
     n_features : int
     signs : ndarray of int8, shape (largest degree, L)
-        Signs before the transforms, which all degrees share.
+        Signs that multiply a row before the transform of each factor; all degrees share them. L is the length of a
+        transform: `n_features`, rounded up to a product of powers of 2, 3 and 5.
     rows : tuple of ndarrays of intp, shapes (j, ceil(width / 2))
-        Sampled frequencies, mapped to at most L / 2; one array per degree.
+        Sampled frequencies, mapped to at most L / 2: for each degree j, one row per factor.
     orientations : tuple of ndarrays of int8, shapes as of `rows`
         -1 if the sampled frequency was in the upper half, so that the entry is conjugated; else 1.
     widths : tuple of int
@@ -96,7 +97,8 @@ class ComplexToRealRecord(MapRecord):
             else:
                 features = ops.empty((X.shape[0], width + 1))
                 fourier_chain(ops, transforms, rows, orientations, scale, features, 0)
-                # The last feature combines both parts of the last sample, with the same weight as any other feature.
+                # The last feature combines the real and imaginary parts of the last sample. The factor 0.5^(1/2) gives
+                # it the same weight as any other feature.
                 middle = width // 2
                 features[:, middle] = 0.5**0.5 * (features[:, middle] + last * features[:, width])
                 ops.copy(features[:, :width], out, first)

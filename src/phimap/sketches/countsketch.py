@@ -18,7 +18,7 @@ from phimap.sketches.signs import fair_factors
 
 @dataclass(frozen=True)
 class CountSketchRecord(MapRecord):
-    """The outputs to which each input coordinate is added, and the factors.
+    """The outputs to which each input coordinate is added, and the factors by which it is multiplied.
 
     Attributes
     ----------
@@ -54,6 +54,8 @@ class CountSketchRecord(MapRecord):
 
 class CountSketch(Sketch):
     """Sketch vectors by hashing their coordinates: ``(Sx)_i = sum over j with h(j) = i of s(j) x_j``.
+
+    h assigns a random output to each coordinate, and s a random sign.
 
     Parameters
     ----------

@@ -26,6 +26,7 @@ class MaclaurinRecord(MapRecord):
         Factor l projects onto the rows of ``H diag(signs[l, b, 0])`` for each block b. Each of these rows is a vector
         of independent signs. p is the padded input width.
     scale : ndarray of shape (n_components,)
+        Number by which every factor of a feature is multiplied, ``n_components^(-1 / (2 j))``.
     """
 
     n_features: int = field(metadata=of_number(length="d"))
@@ -49,7 +50,7 @@ class MaclaurinRecord(MapRecord):
     def draw(cls, n_features: int, degree: int, width: int, rng: np.random.Generator) -> MaclaurinRecord:
         padded = padded_width(n_features)
         signs = fair_signs(rng, (degree, -(-width // padded), 1, padded))
-        # Each of the j factors is multiplied by the scale, so the scale is the j-th root of width^(-1/2).
+        # Each of the `degree` factors is multiplied by the scale, and all together should give width^(-1/2).
         return cls(n_features, signs, np.full(width, width ** (-0.5 / degree)))
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:

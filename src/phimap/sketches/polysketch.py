@@ -18,7 +18,8 @@ from phimap.sketches.product_samples import FORMS, ProductSamples
 from phimap.sketches.srht import SRHT
 from phimap.sketches.tree import Evaluation, ProductTree, TreeBuilder
 
-# The sketch of a single vector by the value of `leaf`. It is used at the leaves of a tree, and for degree 1.
+# Sketch of a single vector, by the value of `leaf`. Leaves of a tree use it, unless `leaf` is "none". For degree 1, it
+# is the whole sketch.
 _SINGLE: dict[str, Callable[[int], Sketch]] = {
     "none": SRHT,
     "srht": SRHT,
@@ -81,7 +82,7 @@ class PolySketchRecord(TreeRecord):
         return Evaluation(self.tree, ops, vectors).vector(self._root)
 
     def unit_factors(self, n_units: int) -> np.ndarray:
-        """Mask (degree,) of the factors that are e1 in entry `n_units` of `apply_all`."""
+        """Mask (degree,), true for the factors that are the unit vector e1 in entry `n_units` of `apply_all`."""
         held = np.zeros(self.degree, dtype=bool)
 
         def place(index: int, units: int) -> None:
@@ -100,7 +101,8 @@ class PolySketchRecord(TreeRecord):
     def apply_all(self, ops: Ops, X: Array) -> list[Array]:
         """The sketches of ``x^(x (p - j)) (x) e1^(x j)`` for j = 0, ..., p: p + 1 arrays (r, n_components).
 
-        e1 is the first unit vector. The last array does not depend on x and has one row. See `cases`.
+        p is the degree, x a row of `X`, and e1 the first unit vector. The last array does not depend on x and has one
+        row. See `cases`.
         """
         return [features for _, features in sorted(self.cases(ops, X), key=itemgetter(0))]
 
@@ -110,9 +112,9 @@ class PolySketchRecord(TreeRecord):
         Entry j equals `apply_product` with e1 as the factors `unit_factors(j)` and x as the others. The inner product
         of entries j for x and y estimates ``<x, y>^(p - j)``.
 
-        In every node, the left branch has only x or only e1 as factors, and the right branch takes all of its cases. A
-        transform of the left branch is therefore used for many cases. This takes O(p) transforms and products, compared
-        with O(p log p) if factors are replaced one by one. A node stores one case at a time.
+        In every node, the factors of the left branch are all x or all e1, while the right branch goes through all of
+        its cases. Each of the two transforms of the left branch therefore serves many cases. This takes O(p) transforms
+        and products, compared with O(p log p) if factors are replaced one by one. A node stores one case at a time.
         """
         unit = ops.constant(np.eye(1, self.n_features))
         whole = Evaluation(self.tree, ops, [X] * self.degree)
@@ -158,6 +160,7 @@ class PowerSketchesRecord(TreeRecord):
     outputs : tuple of int
         The nodes whose values are the features, in order of `degrees`.
     degrees : tuple of int
+        Degree of the power that each output sketches.
     """
 
     tree: ProductTree
@@ -336,7 +339,7 @@ def is_wide(n_features: int, width: int) -> bool:
 
 
 def _shared_products(builder: TreeBuilder, degrees: set[int]) -> dict[int, tuple[int, int]]:
-    """For each of `degrees` (2 or more), the two vectors of the tree whose product has this degree.
+    """For each of `degrees`, which are at least 2, the two vectors of the tree whose product has this degree.
 
     Let p be the largest degree. The first branch of the tree is the power ``floor(p / 2)``; the second branch provides
     powers up to ``ceil(p / 2)``. Degrees up to ``ceil(p / 2)`` use the second branch only; higher degrees are products

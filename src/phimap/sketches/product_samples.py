@@ -190,7 +190,8 @@ class FourierSamples(ProductSamples):
             return
         features = ops.empty((out.shape[0], m + 1))
         fourier_product(ops, samples, features)
-        # The last feature combines both parts of the last sample, with the same weight as any other feature.
+        # The last feature combines the real and imaginary parts of the last sample. The factor 0.5^(1/2) gives it the
+        # same weight as any other feature.
         features[:, m - 1] = 0.5**0.5 * (features[:, m - 1] + self.last_sign * features[:, m])
         ops.copy(features[:, :m], out, first)
 

@@ -1,6 +1,7 @@
-"""Fair random signs. Two functions draw them in different ways.
+"""Fair random signs, drawn as 8-bit or as 64-bit integers.
 
-Both are kept, because results for a seed must not change.
+The same seed gives different signs in the two cases. Callers keep their case, because results for a seed must not
+change.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class SRHTRecord(MapRecord):
     ----------
     n_features : int
     signs : ndarray of int8, shape (n_blocks, p)
-        p is `n_features` padded to a power of two.
+        Signs that multiply a row before the transform of each block. p is `n_features` padded to a power of two.
     rows : ndarray of intp, shape (n_components,)
         Sampled rows of the transforms; entry k belongs to block ``k // per_block``.
     per_block : int
@@ -137,8 +137,10 @@ class TensorSRHTRecord(MapRecord):
     n_features : int
         Width of the first factor.
     signs : tuple of two ndarrays of int8, shapes (p,) and (p',)
-        p and p' are the widths of the factors, padded to lengths with a fast transform.
+        Signs that multiply each factor before its transform. p and p' are the widths of the factors, padded to lengths
+        with a fast transform.
     samples : FourierSamples or HadamardSamples
+        Rows of the two transforms whose products are the features.
     """
 
     n_features: int = field(metadata=of_number(length="d"))

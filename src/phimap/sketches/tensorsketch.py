@@ -58,7 +58,7 @@ class TensorSketch(PowerSketch):
     """Sketch the tensor power ``x^(x p)``, and with it the polynomial kernel ``<x, y>^p``.
 
     The sketch is a count sketch of the tensor product. Its hash is the sum of p hashes modulo m, its sign the product
-    of p signs. It equals the circular convolution of p count sketches of x, which is a product in Fourier space.
+    of p signs. The sketch equals the circular convolution of p count sketches of x, a product in Fourier space.
 
     Parameters
     ----------

@@ -24,8 +24,9 @@ class ProductNode(Record):
     left, right : int
         The two vectors: i means node i, ``-1 - i`` means leaf i.
     samples : ProductSamples
+        Rows of the transforms of `left` and `right` whose products are the features.
     signs : ndarray of int8 or None
-        Signs before the transform of the product; None if the product is an output and not a factor.
+        Signs that multiply the product before its own transform; None if the product is an output and not a factor.
     """
 
     left: int
@@ -46,8 +47,9 @@ class ProductTree(Record):
     leaves : tuple of MapRecord
         Sketches at the leaves: one per leaf, or an empty tuple.
     leaf_signs : ndarray of int8
-        Signs before the transform of a leaf, shared by all leaves. Given the signs, the average over all pairs of rows
-        is exact, so products with different samples are uncorrelated in spite of the shared signs.
+        Signs that multiply a leaf before its transform, shared by all leaves. Products with different samples are
+        uncorrelated in spite of the shared signs: for any signs, the average over all pairs of transform rows is the
+        exact inner product (see `TensorSRHT`).
     nodes : tuple of ProductNode
         The products; each comes after its factors.
     """
@@ -83,8 +85,8 @@ class ProductTree(Record):
     @property
     def scratch_width(self) -> int:
         """Approximate number of floats per row that an evaluation needs."""
-        # Each vector on a path from the root needs a padded copy and a transform. Transforms that are used again are
-        # kept.
+        # Each vector on a path from the root to a leaf needs a padded copy and a transform. Transforms that several
+        # products use are stored.
         factors = [node.signs.shape[0] for node in self.nodes if node.signs is not None]
         uses = self.uses()
         kept = sum(node.signs.shape[0] for i, node in enumerate(self.nodes) if node.signs is not None and uses[i] > 1)
@@ -174,7 +176,9 @@ class TreeBuilder:
     Parameters
     ----------
     n_features : int
+        Width of the vectors at the leaves.
     form : type of ProductSamples
+        Transform of the products: `FourierSamples` or `HadamardSamples`.
     inner_width : int
         Number of components of products that are factors of other products.
     rng : Generator
@@ -222,7 +226,7 @@ class TreeBuilder:
         return self.factor(left, self.power(degree - degree // 2))
 
     def tree(self) -> ProductTree:
-        """The complete tree."""
+        """The tree of all leaves and products that have been added."""
         signs = fair_signs(self._child(), (self._form.length(self._width(-1)),))
         return ProductTree(self._n_features, self._n_leaves, tuple(self._leaves), signs, tuple(self._nodes))
 
