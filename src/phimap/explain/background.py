@@ -16,7 +16,7 @@ from phimap.tables.frames import n_rows_of, rows_at
 #: Least number of rows of a representative background. The standard error of the mean of 30 rows is 18 % of a standard
 #: deviation.
 LEAST_ROWS = 30
-# Least number of rows that are examined at a time.
+# Least number of rows that are checked at a time for outputs that the model would shrink.
 _EXAMINED = 1024
 
 
@@ -41,7 +41,7 @@ def check_own_background(n_rows: int, count: int) -> None:
 
 
 def check_levels(n_rows: int) -> None:
-    """Check the rows that give the levels of the columns: raise for one row, warn for few rows."""
+    """Check the number of rows whose values `effects` takes as levels of the columns: raise for one, warn for few."""
     if n_rows == 1:
         raise ValueError("`X` must have at least 2 rows, which give columns their levels, got 1. Pass training rows.")
     if n_rows < LEAST_ROWS:

@@ -60,7 +60,7 @@ class Effects:
     second_errors: np.ndarray | None = None
 
     def largest(self, count: int = 5) -> list[tuple[str, str, float]]:
-        """Return the pairs of columns with the largest shares."""
+        """Return the pairs of columns with the largest shares: two names and the share of each pair."""
         left, right = np.triu_indices(len(self.first), 1)
         order = np.argsort(-self.second[left, right], kind="stable")[:count]
         names = self.feature_names
@@ -77,8 +77,8 @@ def effects(model: Any, X: Any = None, *, random_state: Any = 0) -> Effects:
     X : array-like or data frame, optional
         Rows whose columns give the levels: each column takes the values of 32 random rows, independently of other
         columns. By default, columns are normal with the mean and the variance of the training rows, within the range of
-        the training rows; columns that are not standardised are uniform in that range. Give rows for tables with
-        categories, and for models that are not sums of exact forms, see `shapley_values`.
+        the training rows; columns that are not standardised are uniform in that range. Rows are required for models
+        that are not sums of exact forms (see `shapley_values`), and advisable for tables with categories.
     random_state : int, Generator, RandomState or SeedSequence, default=0
         Seed of the rows and of the estimate of the variance.
 
@@ -101,7 +101,7 @@ def effects(model: Any, X: Any = None, *, random_state: Any = 0) -> Effects:
     With independent columns the output is a sum of a constant, functions of one column, functions of two columns, and
     so on. The variances of these functions add up. For a product, the expectation over the other columns is a product
     of means. Parts of a model without an exact form are evaluated at random choices of levels: the variance of the
-    function of a column is the covariance of two choices that agree in that column alone.
+    function of a column is the covariance of the outputs at two choices that agree in that column alone.
 
     **Error.** Exact forms: the functions are exact for the levels. The total variance is estimated at 4,096 random
     choices of levels: shares have a relative standard error of about 2 %. Other parts: unbiased variances from 16,384
@@ -157,10 +157,10 @@ def _exact(subject: Subject, found: FormEffects) -> Effects:
 def _sampled(
     subject: Subject, rest: Function, forms: FormEffects | None, levels: np.ndarray, chosen: np.ndarray
 ) -> Effects:
-    """Effects of the forms and of a function without a form."""
+    """Effects of the sum of the forms and of `rest`, a function without a form."""
     owners = owners_of(subject.players, levels.shape[1])
     values = [rest(levels[part[:, owners], np.arange(owners.size)]) for part in np.split(chosen, _PARTS)]
-    # The constant does not depend on the choices, so the variances stay unbiased.
+    # The subtracted mean over the levels does not depend on the choices, so the estimates of variances stay unbiased.
     values = np.concatenate(values) - rest(levels).mean(axis=0)
     found = sampled_shares(forms, chosen, values, len(levels))
     variance = (values if forms is None else forms.sampled + values).var(axis=0, ddof=1)

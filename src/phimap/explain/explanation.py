@@ -88,7 +88,7 @@ class Interactions:
     output_names: list[str] | None = None
 
     def largest(self, count: int = 5) -> list[tuple[str, str, float]]:
-        """Return the pairs with the largest mean absolute interaction, both halves added."""
+        """Return the pairs with the largest mean absolute interaction: two names and the size, both halves added."""
         sizes = 2 * np.abs(self.values).mean(axis=0)
         sizes = sizes if sizes.ndim == 2 else sizes.mean(axis=2)
         left, right = np.triu_indices(len(sizes), 1)

@@ -35,7 +35,7 @@ def mean_absolute_values(model: Any, X: np.ndarray) -> np.ndarray | None:
     ops, p = ops_for(X), len(subject.players)
     rows = np.asarray(ops.to_host(ops.dense(X)), dtype=np.float64)
     trees = model._fitted.trees
-    # Trees of labels have no exact form, and may have a large share.
+    # Classification trees have no exact form, and may have a large weight in the outputs.
     if subject.forms and (trees is None or not trees.has_labels):
         # Other parts without an exact form are left out: corrections change the outputs only slightly.
         work = sum(form.n_terms for form in subject.forms) * _BACKGROUND * p * p

@@ -1,7 +1,7 @@
 """Variances of effects of a function that is an exact form plus a function without one, from random choices of levels.
 
-Players choose their levels independently. Let F be the forms, with the effects F_j and F_jk, and R the rest. The
-variance of the effect of player j on F + R is
+Players have independent random levels. Let F be the sum of the exact forms and R the function without a form, with the
+effects F_j and R_j of player j, and F_jk and R_jk of a pair. The variance of the effect of player j on F + R is
 
 ``E (F_j + R_j)^2 = E F_j^2 + 2 E F_j R + E R_j^2``.
 
@@ -36,10 +36,11 @@ class SampledShares:
 
 
 def sampled_shares(forms: FormEffects | None, chosen: np.ndarray, rest: np.ndarray, n_levels: int) -> SampledShares:
-    """Estimate shares of the variance for random choices (r, p) of levels and values (r, t) of the rest at them.
+    """Estimate shares of the variance from the random choices `chosen` (r, p) of levels.
 
-    If a constant was subtracted from `rest`, it must not depend on the choices. Standard errors come from the
-    jackknife, which leaves out groups of choices.
+    `rest` (r, t) holds the values of the function without a form at the choices. If a constant was subtracted from
+    `rest`, it must not depend on the choices. Standard errors come from the jackknife, which leaves out groups of
+    choices.
     """
     p, choices = chosen.shape[1], _Choices(rest, np.arange(len(chosen)) * _GROUPS // len(chosen))
     total = choices.variance(rest if forms is None else forms.sampled + rest)
@@ -59,7 +60,15 @@ def sampled_shares(forms: FormEffects | None, chosen: np.ndarray, rest: np.ndarr
 
 
 class _Choices:
-    """Estimates from all choices, followed by the estimates that leave out one group: arrays (groups + 1,)."""
+    """Estimates from r choices. Each is an array (groups + 1,): from all choices, then without each group in turn.
+
+    Parameters
+    ----------
+    rest : ndarray of shape (r, t)
+        Values of the function without a form.
+    group : ndarray of int, shape (r,)
+        Group of each choice.
+    """
 
     def __init__(self, rest: np.ndarray, group: np.ndarray):
         self._rest, self._group = rest, group

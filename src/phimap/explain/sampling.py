@@ -30,10 +30,11 @@ def sampled_values(
 ) -> Sampled:
     """Estimate Shapley values (n, p, t) and their standard errors.
 
-    In the order of a random permutation, the players of a background row are replaced by the players of the explained
-    row; the change of the output is the value of the player. Each permutation is also used in reverse order. Every
-    background row gets the same number of permutations, so that the values sum exactly to the output minus the mean
-    output of the background. The standard error describes the variance of the permutations, not of the background.
+    In the order of a random permutation of the players, the columns of each player in a background row are replaced by
+    the columns of the explained row. The change of the output is an estimate of the player's value. Each permutation is
+    also used in reverse order. Every background row gets the same number of permutations, so that the values sum
+    exactly to the output minus the mean output of the background. The standard error describes the variance of the
+    permutations, not of the background.
 
     Parameters
     ----------
@@ -70,7 +71,23 @@ def sampled_interactions(
 
 @dataclass(frozen=True)
 class _Game:
-    """The outputs of one explained row, mixed with several background rows."""
+    """An explained row, and B background rows with which its columns are mixed.
+
+    Attributes
+    ----------
+    function : callable
+        Function from rows (n, w) to outputs (n, t).
+    row : ndarray of shape (w,)
+        The explained row.
+    output : ndarray of shape (t,)
+        Outputs at the explained row.
+    background : ndarray of shape (B, w)
+        The background rows.
+    at_background : ndarray of shape (B, t)
+        Outputs at the background rows.
+    owners : ndarray of int, shape (w,)
+        Player of each column.
+    """
 
     function: Function
     row: np.ndarray
@@ -122,13 +139,13 @@ def _values_of(game: _Game, ranks: np.ndarray) -> np.ndarray:
 def _pairs_of(game: _Game, ranks: np.ndarray) -> np.ndarray:
     """Estimates (B, estimates, p, p, t) of halves of the indices, with the rest of the values on the diagonal."""
     p, path = ranks.shape[-1], game.paths(ranks)
-    # Player c + 1 joins after c players, without player c.
+    # The player of rank c + 1 joins the players of ranks 0 to c - 1, without the player of rank c.
     counts = np.arange(p - 1)[:, None]
     skipped = game.mixed((ranks[..., None, :] < counts) | (ranks[..., None, :] == counts + 1))
     differences = path[..., 2:, :] - path[..., 1:-1, :] - skipped + path[..., :-2, :]
     order = np.argsort(ranks, axis=-1)
     found = np.zeros((*ranks.shape[:2], p, p, game.output.size))
-    # Every pair occurs twice. Each order of the pair gets half of the mean.
+    # Every pair of players occurs twice. Entries (j, k) and (k, j) each get half of the mean: a quarter of the sum.
     b, e = np.ogrid[: ranks.shape[0], : ranks.shape[1]]
     np.add.at(found, (b[..., None, None], e[..., None, None], order[..., :-1], order[..., 1:]), differences / 4)
     return with_diagonal(found + found.swapaxes(2, 3), _contributions(path, ranks))

@@ -68,12 +68,12 @@ def shapley_values(
               \int_0^1 \prod_{l \ne j} \bigl(t\, v_{il}(x_l) + (1 - t)\, v_{il}(u_l)\bigr)\, dt,
 
     and the integrand is a polynomial of degree d - 1, for which ceil(d / 2) Gauss-Legendre nodes are exact. Such sums
-    are Fourier features with any metric, and landmarks of Gaussian, Laplacian, Cauchy, Matern and additive kernels, of
-    their sums, multiples and products, with no metric or a diagonal one. Corrections without regions are exact, too,
-    and so are trees of numbers: a leaf is a product of indicators of intervals. The probabilities of trees of labels
-    are not sums over leaves, so these trees are sampled. Corrections in regions have no closed form, because the region
-    of a row depends on all columns. Only these corrections are sampled, `exact` is False, and the standard errors
-    belong to the corrections.
+    are linear models on Fourier features with any metric. They are also linear models on landmarks, with no metric or a
+    diagonal metric, for Gaussian, Laplacian, Cauchy, Matern and additive kernels, and for sums, multiples and products
+    of these kernels. Corrections without regions are exact, too, and so are regression trees: a leaf is a product of
+    indicators of intervals. The probabilities of classification trees are not sums over leaves, so these trees are
+    sampled. Corrections in regions have no closed form, because the region of a row depends on all columns. Only these
+    corrections are sampled, `exact` is False, and the standard errors belong to the corrections.
 
     **Error.** Exact forms: rounding of float64; with more than 40 columns, for which fewer nodes are used, 1e-12 times
     the largest mean change of the outputs by a column; with Matern landmarks, 1e-10 times the sum of the absolute
@@ -188,7 +188,10 @@ def _values(
     exact: Callable[[Subject, Form, np.ndarray, np.ndarray], np.ndarray],
     sampled: Callable[..., Sampled],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values (n, ..., t), their standard errors, and the base values (t,)."""
+    """Values (n, ..., t), their standard errors, and the base values (t,).
+
+    `far` (n,) marks the rows for which all parts of the model are sampled.
+    """
 
     def estimate(function: Function, chosen: np.ndarray) -> Sampled:
         with stages.stage("sampled values", len(chosen), "rows") as advance:

@@ -48,13 +48,16 @@ class Subject:
     is_single : bool
         Whether users see outputs as (n,).
     output_names : list of str or None
+        Names of the t outputs, such as classes; None if there are none or one.
     forms : tuple of Form
         Exact forms; empty if the model has none.
     rest : callable or None
         The outputs minus the forms and the intercept; None if this is zero.
-    intercept : ndarray of shape (t,)
+    intercept : ndarray of shape (t,) or None
+        The constant of the outputs; None for models other than learners of phimap.
     is_far : callable
-        ``is_far(rows, background)``: mask of the rows for which the model shrinks some mixed row, see `predict`.
+        ``is_far(rows, background)`` is the mask of rows that the model may shrink after mixing with a background row,
+        because the mixture lies far from the training rows; see `predict`.
     n_jobs : int or None
     """
 
@@ -133,7 +136,10 @@ def _of_stochastic(model: DoublyStochasticModel, fitted: StochasticModel, *, by_
 
 
 def _of_encoding(inputs: InputEncoding, outputs: Function, *, by_column: bool) -> Subject:
-    """The rows and players of a learner of phimap; encoded columns of a frame are one player."""
+    """A learner of phimap as a subject without forms.
+
+    With `by_column`, all encoded columns that come from one column of a frame are one player.
+    """
 
     def rows_of(X: Any) -> np.ndarray:
         rows = inputs.rows(X)
@@ -152,7 +158,7 @@ def _of_encoding(inputs: InputEncoding, outputs: Function, *, by_column: bool) -
 
 
 def _of_any(model: Any, X: Any) -> Subject:
-    """The outputs of any other estimator: its decision function, probabilities or predictions."""
+    """Any other estimator as a subject. Its outputs are its decision function, probabilities or predictions."""
     method = next(
         name
         for name in ("decision_function", "predict_proba", "predict")

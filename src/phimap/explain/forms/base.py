@@ -37,6 +37,8 @@ _TILE = 4
 class FormEffects:
     """Parts of the functional decomposition of a form, for players with independent levels of equal probability.
 
+    There are p players with q levels each, and t outputs.
+
     Attributes
     ----------
     first : ndarray of shape (p, q, t)
@@ -44,7 +46,7 @@ class FormEffects:
     second : ndarray of shape (p, p, q, q, t)
         Effect of each pair beyond the effects of both players; only pairs (j, k) with j < k are filled.
     sampled : ndarray of shape (r, t)
-        Values of the form at random choices of levels.
+        Values of the form at r random choices of levels.
     """
 
     first: np.ndarray
@@ -56,7 +58,9 @@ class FormEffects:
 
 
 class Form(ABC):
-    """A function of rows (n, w) with t outputs, a sum of products over players.
+    """A function of rows (n, w) with t outputs, a sum of products over p players.
+
+    A player is a set of columns, which take their values from the same row.
 
     All arithmetic is in float64. Results are sums over blocks of terms in a fixed order, computed for tiles of rows.
     They do not depend on the number of threads.
@@ -79,9 +83,10 @@ class Form(ABC):
 
     @abstractmethod
     def effects(self, levels: np.ndarray, players: Players, chosen: np.ndarray) -> FormEffects:
-        """Return the effects of players with the levels in the rows `levels` (q, w).
+        """Return the effects of the players.
 
-        `chosen` (r, p) holds the level of each player in random choices.
+        The q levels of a player are its columns in the rows `levels` (q, w). `chosen` (r, p) holds the index of the
+        level of each player in r random choices.
         """
 
 
@@ -211,7 +216,10 @@ def without_one(factors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def product_effects(table: np.ndarray, coefs: np.ndarray, chosen: np.ndarray) -> FormEffects:
-    """Effects of the real part of ``sum_i coefs_i prod_p table_p,i`` for a table (q, p, M) and coefficients (M, t)."""
+    """Effects of the real part of ``sum_i coefs_i prod_j table_ji``.
+
+    `table` (q, p, M) holds the factor of term i for each level of each player j, and `coefs` (M, t) the coefficients.
+    """
     q, p, _ = table.shape
     means = table.mean(axis=0)
     centred = table - means

@@ -39,6 +39,7 @@ class Component:
     Attributes
     ----------
     weight : float
+        Factor of the whole summand.
     kernels : tuple of StationaryKernel
         Kernels of the product; `of_column` computes the factor of one column.
     subsets : tuple of (tuple of StationaryKernel, int)

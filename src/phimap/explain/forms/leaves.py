@@ -10,12 +10,15 @@ from phimap.learn.trees.ensemble import BoostedTrees
 
 
 class LeafForm(ProductForm):
-    """The sums of trees of numbers, times a factor: ``f(x) = sum_l b_l prod_j 1[lower_lj < x_j <= upper_lj]``.
+    """The sums of regression trees, times a factor: ``f(x) = sum_l b_l prod_j 1[lower_lj < x_j <= upper_lj]``.
+
+    The sum is over the leaves l of all trees. A leaf has an interval in each column j.
 
     Parameters
     ----------
     trees : BoostedTrees
     factor : float
+        Number by which the values of all leaves are multiplied.
     """
 
     def __init__(self, trees: BoostedTrees, factor: float):

@@ -92,7 +92,7 @@ class PhaseForm(Form):
         )
 
     def _halves(self, rows: np.ndarray, players: Players, part: slice) -> np.ndarray:
-        """Return half of the angle (n, p, M) of each player."""
+        """Return half of the angle ``<w, x>`` (n, p, M), summed over the columns of each player, for M frequencies."""
         frequencies = 0.5 * self._frequencies[part]
         halves = np.empty((len(rows), len(players), len(frequencies)))
         for place, columns in enumerate(players):
@@ -100,7 +100,7 @@ class PhaseForm(Form):
         return halves
 
     def _half_angles(self, rows: np.ndarray, players: Players, part: slice) -> HalfAngles:
-        """Return cosines and sines of half angles, in the layout of the compiled loops."""
+        """Return cosines and sines of the half angles of each player and of their sum, in groups of terms."""
         halves = grouped(self._halves(rows, players, part))
         totals = halves.sum(axis=2)
         return np.cos(halves), np.sin(halves), np.cos(totals), np.sin(totals)

@@ -24,7 +24,7 @@ from phimap.explain.forms.components import Component, of_column
 from phimap.ops import host, run_tasks
 from phimap.ops.primitives.shapley_sums import product_pairs, product_shapley
 
-# Number of rows of a tile of factors.
+# Number of background rows for which a task computes factors.
 _ROWS = 16
 
 
@@ -110,8 +110,9 @@ class LandmarkForm(ProductForm):
     landmarks : ndarray of shape (m, w)
         Scaled landmarks.
     coefs : ndarray of shape (m, t)
+        Coefficients of the landmarks.
     scale : ndarray of shape (w,) or None
-        Factors of the columns of scaled rows, by which the landmarks have been multiplied; None for ones.
+        Factors by which the columns of scaled rows are multiplied; the landmarks include them already. None for ones.
     """
 
     def __init__(self, component: Component, landmarks: np.ndarray, coefs: np.ndarray, scale: np.ndarray | None = None):

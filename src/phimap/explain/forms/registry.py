@@ -53,9 +53,10 @@ class Split:
 
 
 def split_fitted(fitted: Fitted, n_jobs: int | None) -> Split:
-    """Split the outputs of a model into its parts. The constant, and the shrinkage at far rows, are left out.
+    """Split the outputs of a model into exact forms and functions without a form.
 
-    Every part is a function of unscaled rows of numbers.
+    All of them are functions of unscaled rows of numbers. The constant is left out, and so is the shrinkage of outputs
+    far from the training rows.
     """
     scaling, units, trees = fitted.map.scaling, fitted.targets.units, fitted.trees
     exponent, share = 0 if units is None else units.exponent, 1.0 if trees is None else 1.0 - trees.share
@@ -69,7 +70,10 @@ def split_fitted(fitted: Fitted, n_jobs: int | None) -> Split:
 
 
 def scaled_forms(forms: tuple[Form, ...], scaling: Scaling) -> tuple[Form, ...]:
-    """Convert forms of rows that are scaled by column, but not multiplied by the root, to forms of unscaled rows."""
+    """Convert forms of rows that are scaled column by column to forms of unscaled rows.
+
+    The rows of the given forms are not multiplied by the root of a full metric.
+    """
     by_column = replace(scaling, root=None)
     return tuple(ScaledForm(form, lambda rows: scaled(by_column, rows)) for form in forms)
 
@@ -125,9 +129,9 @@ def _of_corrections(corrections: Corrections, root: np.ndarray | None, n_jobs: i
 
 
 def _of_trees(trees: BoostedTrees, exponent: int, n_jobs: int | None) -> Split:
-    """Split trees. Their leaves are products of indicators of intervals.
+    """Split trees. The leaves of regression trees are products of indicators of intervals.
 
-    Trees of labels have no form, because probabilities are not sums of leaves.
+    Classification trees have no form, because probabilities are not sums of leaves.
     """
     if trees.has_labels:
         return Split(rest=(lambda rows: trees.share * trees.outputs(rows, n_jobs),))

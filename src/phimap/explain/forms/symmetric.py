@@ -1,9 +1,10 @@
 """Landmarks of additive kernels, and of their products with each other and with product kernels.
 
-For all subsets S of q columns, the sum of ``prod_{j in S} k_j`` is the coefficient of ``s^q`` in
-``prod_j (1 + s k_j)``. The product of this sum, a sum for subsets of r columns and kernels l, and a product over all
-columns of kernels g is the coefficient of ``s^q u^r`` in ``prod_j g_j (1 + s k_j) (1 + u l_j)``. A player is the
-polynomial of its own columns, and only powers up to q and r are kept. All terms are positive, so no digits cancel.
+Let k_j, l_j and g_j be values of one-dimensional kernels in column j. The sum of ``prod_{j in S} k_j`` over all subsets
+S of q columns is the coefficient of ``s^q`` in ``prod_j (1 + s k_j)``. Multiply this sum by the same sum for l_j and
+subsets of r columns, and by ``prod_j g_j``. The result is the coefficient of ``s^q u^r`` in
+``prod_j g_j (1 + s k_j) (1 + u l_j)``. Each player contributes the polynomial of its own columns, and only powers up to
+q and r are kept. All terms are positive, so no digits cancel.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from phimap.explain.forms.base import Form, FormEffects, Players, half_rule, over_rows, term_blocks
 from phimap.explain.forms.components import Component, of_column
 
-# Polynomials (P, ...): the first axis holds the coefficients of the monomials in `Monomials`.
+# Polynomials are arrays (P, ...), whose first axis holds the coefficients of the P monomials of a `Monomials`.
 
 
 class Monomials:
@@ -30,8 +31,8 @@ class Monomials:
     orders : sequence of int
         Largest power of each variable.
     constant : bool
-        Whether differences of two players' polynomials have a constant term. If not, the products with one or two such
-        differences need no highest power of the other players.
+        Whether the difference of a player's polynomials at two rows has a constant term. If not, products with such a
+        difference do not need the last monomial of the other players.
     """
 
     def __init__(self, orders: Sequence[int], *, constant: bool):
@@ -81,11 +82,11 @@ class Monomials:
         return [self.times(left, right) for left, right in zip(before, reversed(after), strict=True)]
 
     def single(self, difference: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """The last coefficient of the product of a difference and a product of other players."""
+        """The last coefficient of the product of a player's difference and the other players' polynomials."""
         return sum(difference[a] * others[b] for a, b in self.singles)  # pyright: ignore[reportReturnType]
 
     def double(self, left: np.ndarray, right: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """The last coefficient of the product of two differences and a product of other players."""
+        """The last coefficient of the product of two players' differences and the other players' polynomials."""
         result = np.zeros(np.broadcast_shapes(left.shape[1:], right.shape[1:], others.shape[1:]))
         for a, b, c in self.doubles:
             result += left[a] * right[b] * others[c]
@@ -152,7 +153,11 @@ class SymmetricForm(Form):
         return reduce(add, (self._effects_of(levels, players, chosen, part) for part in parts))
 
     def _of_row(self, own: np.ndarray, table: np.ndarray) -> np.ndarray:
-        """Sum the Shapley values (p, M) over the background (P, B, p, M), for one row (P, 1, p, M)."""
+        """Sum the Shapley values (p, M) of one row over B background rows.
+
+        `own` (P, 1, p, M) holds the polynomials of the row, and `table` (P, B, p, M) those of the background rows, for
+        M landmarks.
+        """
         monomials, p = self._monomials, table.shape[2]
         middle, half = 0.5 * (own + table), 0.5 * (own - table)
         result = np.zeros(table.shape[2:])
