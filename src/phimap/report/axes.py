@@ -13,7 +13,8 @@ from phimap.tables.encoding import EncodedColumn
 from phimap.tables.levels import LevelEncoding
 from phimap.tables.numbers import NumberEncoding
 
-# Number of values of numbers, and of dates, which also follow the seasons; largest number of categories.
+# Largest number of values on an axis of numbers, of dates, and of categories. Dates need more values than numbers to
+# show seasons.
 _NUMBERS, _DATES, _CATEGORIES = 20, 60, 12
 # Quantiles between which numbers and dates lie. The tails are omitted because they contain few rows.
 _TAILS = (0.05, 0.95)
@@ -74,8 +75,8 @@ def axis_of_encoded(
         Indices of the columns of `X` that encode the column of the table.
     encoded : EncodedColumn
     places_in : callable
-        ``places_in(levels)`` gives the places in `levels` of some cells, as `Cells.places_in` does. Categories are
-        ordered by their number.
+        ``places_in(levels)`` gives the indices in `levels` of some cells of the column, as `Cells.places_in` does.
+        Categories are ordered by their number of cells.
 
     Notes
     -----

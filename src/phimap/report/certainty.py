@@ -34,6 +34,7 @@ class HeldOutIntervals:
     bounds : ndarray of shape (r, 2)
         Lower and upper bounds of the intervals of the coverage `drawn`.
     drawn : float
+        Coverage of the intervals in `bounds`.
     coverages, shares : ndarray of shape (k,)
         Coverages, and the shares of the true values that lie within the intervals of each coverage.
     deviations : ndarray of shape (r,) or None
@@ -73,7 +74,7 @@ class HeldOutProbabilities:
     probabilities: np.ndarray
 
     def shown_class(self) -> tuple[Any, np.ndarray, np.ndarray] | None:
-        """The rarer of two classes, a mask of its rows, and its probabilities; None if one of the classes is absent."""
+        """The rarer of two classes, a mask of its rows, and its probabilities; None unless two classes have rows."""
         if len(self.classes) != 2:
             return None
         counts = [int((self.true == label).sum()) for label in self.classes]
@@ -150,7 +151,10 @@ def _intervals(model: Any, held_out: Iterable[tuple[np.ndarray, np.ndarray]]) ->
 
 
 def _has_deviations(model: Any, X: np.ndarray) -> bool:
-    """Whether the model was solved with sums, and the byte budget holds what standard deviations need."""
+    """Whether the model gives standard deviations for the rows `X`.
+
+    It does not if it was solved without sums (ValueError), or if the byte budget is too small (MemoryError).
+    """
     try:
         model.predict(X, return_std=True)
     except (MemoryError, ValueError):

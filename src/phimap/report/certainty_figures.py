@@ -44,7 +44,10 @@ class Groups:
         return cls(means, np.array([found[one].mean() for one in parts]), reach)
 
     def roots(self) -> Groups:
-        """Return the groups with the roots of all means. Standard errors are divided by twice the root."""
+        """Return the groups with the square roots of all means.
+
+        Standard errors are divided by twice the root, because the derivative of sqrt(x) is 1 / (2 sqrt(x)).
+        """
         found = np.sqrt(self.found)
         return Groups(np.sqrt(self.means), found, self.reach / np.maximum(2 * found, np.finfo(float).tiny))
 

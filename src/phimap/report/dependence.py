@@ -93,7 +93,7 @@ def dependences(model: Any, X: np.ndarray, axes: Sequence[Axis]) -> Dependences:
 
     Notes
     -----
-    Of several quantiles, the middle one is shown. With more than two classes, the probability of one class is shown:
+    If the model predicts several quantiles, the middle one is shown. With more than two classes, one class is shown:
     the class whose probability varies most along the columns. If the columns depend on each other, the mean includes
     combinations of values that do not occur in the data.
 

@@ -218,7 +218,7 @@ def waterfall(found: Explanation, row: int) -> Plot:
                 (4, 0),
                 textcoords="offset points",
                 va="center",
-                # At this position, no line crosses the text.
+                # The background hides lines that would cross the text.
                 bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1},
             )
             end = start
@@ -234,7 +234,7 @@ def waterfall(found: Explanation, row: int) -> Plot:
 
 
 def _space_ticks(axes: Any) -> None:
-    """Reduce the number of ticks of the x axis if their labels are long, or if names of columns take space."""
+    """Set the number of ticks of the x axis: fewer if their labels are long."""
     longest = max(len(label.get_text()) for label in axes.get_xticklabels())
     axes.locator_params(axis="x", nbins=6 if longest <= 5 else 4)
 
@@ -250,7 +250,7 @@ def _spread(values: np.ndarray, span: float) -> np.ndarray:
     order = np.argsort(bins, kind="stable")
     _, starts, counts = np.unique(bins[order], return_index=True, return_counts=True)
     places = np.arange(len(values)) - np.repeat(starts, counts)
-    # Marks alternate above and below the middle. The fullest bin fills the height.
+    # Marks alternate above and below the middle. The fullest bin fills the height if it has at least 12 marks.
     signed = np.where(places % 2, 1, -1) * ((places + 1) // 2)
     heights = np.empty(len(values))
     heights[order] = signed * 2 * _HALF / max(counts.max(), 12)

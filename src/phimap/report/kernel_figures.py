@@ -92,7 +92,8 @@ def _set_ticks(axes: Axes, found: Dependence) -> None:
 def search(log: SearchLog) -> Plot:
     """Plot the held-out error of every trial in order.
 
-    Marks distinguish metrics, thin lines separate kernels, and thick lines separate levels of the search.
+    Marks distinguish metrics, and thin lines separate kernels. Thick lines separate rungs of the search, which differ
+    in the number of rows or of features.
     """
     errors, n_rows = log.errors, log.n_rows
     last = np.flatnonzero((n_rows == n_rows.max()) & np.isfinite(errors))
@@ -109,7 +110,7 @@ def search(log: SearchLog) -> Plot:
             if of_kind.any():
                 axes.plot(order[of_kind], errors[of_kind], mark, color=colour, markersize=5, label=label)
         axes.plot(best, errors[best], "o", color=INK, markersize=11, markerfacecolor="none", markeredgewidth=1.4)
-        # Number of points of a trial along the axis.
+        # Width of a trial along the axis, in points.
         step = _WIDTH / (errors.size + 0.6)
         word, align, shift = "chosen", "center", 0
         if step * (errors.size - best) < text_width(word) / 2:

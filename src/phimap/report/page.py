@@ -248,7 +248,7 @@ def _columns(facts: Facts) -> list[tuple[Plot | Bars, str]]:
         scale = found.error if regression and found.error > 0 else 1.0
         values = [(name, float(rise) / scale) for name, rise in zip(facts.names, found.rises, strict=True)]
         head, what = ("rise of the error", "RMSE") if regression else ("more wrong labels", "share of wrong labels")
-        # A rounding error of zero does not count as a rise.
+        # Adding 0.0 turns -0.0 into 0.0, which is shown without a minus sign.
         measures.append((head, values, lambda value: f"{number_text(round(100 * value, 2) + 0.0, 3)} %"))
         captions.append(
             f"How far the {what} of {found.n_rows:,} held-out rows rises if the values of a column are shuffled."

@@ -49,7 +49,8 @@ def permutation_importances(
     held_out : iterable of (X, y)
         Batches of held-out rows (r, d), encoded if the model encodes frames, and targets. Only the first rows are used.
     columns : ndarray of shape (d,)
-        Index of the column of the table from which each column of the rows was made; all of them are shuffled together.
+        Index of the column of the table from which each column of the rows was made. Columns with the same index are
+        shuffled together.
 
     Returns
     -------
