@@ -251,10 +251,10 @@ def _features(record: MapRecord, X: np.ndarray) -> np.ndarray:
 def _choice(
     record: MapRecord, Z: np.ndarray, sizes: np.ndarray
 ) -> tuple[np.ndarray, Callable[[np.ndarray], MapRecord]] | None:
-    """Return the features in the order in which they are kept, and a function from places of features to their map.
+    """Return the indices of features, the first to be kept first, and a function from indices to a map of these alone.
 
-    `Z` (n, m) are the features of rows, `sizes` (m,) the sizes of their coefficients. The result is None for maps
-    that must compute all features to give some of them.
+    `Z` (n, m) holds features of rows, `sizes` (m,) the norms of the coefficients of each feature. The result is None
+    for maps that must compute all features to give some of them.
     """
     if isinstance(record, SimilarityRecord):
 

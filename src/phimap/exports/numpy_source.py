@@ -258,7 +258,7 @@ _FORMS: dict[str, Callable[..., str]] = {
 
 
 def _wrapped(statement: str) -> list[str]:
-    """Break a statement after commas outside of its first bracket, so that no line is too long."""
+    """Break a long statement after commas and before plus signs."""
     if len(statement) <= _WIDTH - 8:
         return [statement]
     lines, current = [], ""
@@ -272,7 +272,7 @@ def _wrapped(statement: str) -> list[str]:
 
 
 def constants_of(source: GraphSource) -> dict[str, Any]:
-    """Return the items of `w`."""
+    """Return the constants that the statements read from the dict `w`: arrays, and the index of each level."""
     levels = {name: {level: place for place, level in enumerate(some)} for name, some in source.levels.items()}
     return {**source.constants, **levels}
 

@@ -60,7 +60,7 @@ class WholeMatrix(DenseRecord):
 
 
 def in_matrices(value: Any, most_entries: int = _MOST_ENTRIES) -> Any:
-    """Return a record whose projections are dense matrices, except for matrices of more than `most_entries` entries."""
+    """Return a record in which dense matrices of at most `most_entries` entries replace projections."""
     if isinstance(value, ProjectionRecord):
         small = value.n_features * value.n_directions <= most_entries
         return WholeMatrix(np.ascontiguousarray(value.to_dense().T)) if small else value

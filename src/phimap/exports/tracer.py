@@ -259,7 +259,10 @@ def _(ops: Any, kernel: Any, X: Array, landmarks: Array) -> Array:
 
 
 def traced_kernel(kernel: Any, X: Traced, Y: np.ndarray) -> Traced:
-    """Return kernel values (r, l): kernels use functions of NumPy, which traced arrays record, and of `geometry`.
+    """Return the kernel values (r, l) of traced rows and the l landmarks `Y`.
+
+    A kernel can be traced if it only uses functions of NumPy, which traced arrays record, and of
+    `phimap.kernels.geometry`.
 
     Raises
     ------

@@ -36,7 +36,9 @@ class PassState:
     Attributes
     ----------
     index : int
+        Number of the pass in the fit, from 0.
     n_batches : int
+        Number of batches that the state includes.
     tree : object
         JSON in which arrays are represented by their keys.
     arrays : dict of str to ndarray

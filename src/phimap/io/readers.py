@@ -317,7 +317,7 @@ def _source(
     channels: int | None = None,
     keeps_text: bool = False,
 ) -> TableSource:
-    """Check the arguments of `open_table` and `open_frame`."""
+    """Return the arguments of `open_table` or `open_frame` after checking them."""
     if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"`dtype` must be float32 or float64, got {np.dtype(dtype)}. Use np.float32.")
     if channels not in (None, 1, 3):

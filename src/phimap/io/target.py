@@ -23,7 +23,9 @@ NUMBER = re.compile(r"\s*[-+]?(?:\d+(?:[.,' \u00a0\u202f]\d+)*[.,]?|[.,]\d+)(?:[
 
 
 class TextTarget:
-    """A target of text, which may hold amounts, such as ``$136,900``. Its first block decides, for all passes.
+    """A target of text, whose cells are amounts, such as ``$136,900``, or labels.
+
+    The first block with a text decides for all blocks and passes.
 
     Parameters
     ----------

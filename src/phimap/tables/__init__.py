@@ -1,6 +1,6 @@
 """Encodes columns of data frames as numbers for kernels.
 
-- ``frames``, ``cells``: convert data frames of any library to Arrow columns. The second needs pyarrow.
+- ``frames``, ``cells``: convert data frames of any library to Arrow columns. ``cells`` needs pyarrow.
 - ``targets``, ``tallies``: statistics of a column, collected by one pass in bounded memory.
 - ``encoding``: the base class of encodings, which ``numbers``, ``levels``, ``dates`` and ``text`` implement, and
   the error for a cell that cannot be encoded.

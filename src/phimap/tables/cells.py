@@ -287,7 +287,8 @@ def numbers_in(texts: pa.Array, decimal: str) -> np.ndarray:
 class NumberSteps(NamedTuple):
     """The steps from a text to a number: replacements by regular expressions, a check, and more replacements.
 
-    A text is a number if it has this form after the first replacements.
+    A text is a number if it matches `number` after the replacements `before`. The replacements `after` then put it into
+    the form that ``float`` reads.
     """
 
     before: list[tuple[str, str]]

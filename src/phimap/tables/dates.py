@@ -98,7 +98,11 @@ class DateEncoding(Encoding):
         return self.of_seconds(np.where(missing, self.median, seconds), missing)
 
     def _seconds_of(self, cells: Cells) -> np.ndarray:
-        """Local times (n,) of cells. Texts may have the form of the training rows, or else all of them be ISO 8601."""
+        """Local times (n,) of cells, in seconds since the epoch.
+
+        Texts are read in the form of the training rows. If some cannot be read but all are ISO 8601, they are read as
+        ISO 8601.
+        """
         seconds = cells.seconds(self.form or likely_form(cells), self.zone)
         if not (cells.is_text and cells.n_unread):
             return seconds

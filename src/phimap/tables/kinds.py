@@ -32,7 +32,7 @@ _YEAR_1 = -62135596800.0
 
 @dataclass(frozen=True)
 class Rules:
-    """Rules for all columns.
+    """Settings of the encodings that all columns share.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Rules:
         Number of dense columns for a column of text.
     sparse_text : bool
         Whether texts become CSR rows.
-    targets : Targets
+    targets : ColumnTargets
         Statistics of the targets.
     """
 

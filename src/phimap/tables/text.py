@@ -39,6 +39,7 @@ class TextEncoding(Encoding):
     directions : ndarray of shape (n_hashed, k) or None
         Leading right singular vectors of the training rows, scaled; None for CSR rows.
     centre : ndarray of shape (k,)
+        Means of the training texts, which are subtracted from dense columns; zeros for CSR rows.
     variances : ndarray of shape (k,)
     """
 
