@@ -39,7 +39,9 @@ def sampled_values(
     Parameters
     ----------
     function : callable
+        Function from rows (n, w) to the outputs (n, t) that are explained.
     rows, background : ndarray of shape (n, w) and (B, w)
+        Rows to explain, and rows with which they are compared.
     players : sequence of ndarray
         Columns of each player.
     seed : int

@@ -125,7 +125,7 @@ class Projection(BaseEstimator, ABC):
 
     @classmethod
     def _requirements(cls, law: SpectralLaw) -> tuple[tuple[str, bool], ...]:
-        """Return pairs of a requirement in words, and whether the law meets it or the projection does not have it."""
+        """Return every requirement in words, with True if the law meets it or the projection does not have it."""
         return (
             ("a rotation-invariant spectral law", law.is_rotation_invariant or not cls.needs_rotation_invariance),
             (

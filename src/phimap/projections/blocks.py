@@ -11,8 +11,8 @@ import numpy as np
 from phimap.ops import Array, Ops
 from phimap.projections.base import ProjectionRecord
 
-# Number of directions that one call computes. For narrow rows, blocks are small, and several of them are computed
-# together to save call overhead.
+# Largest number of directions that one call computes, unless a single block has more. Blocks of narrow rows are small,
+# and several of them are computed together to save call overhead.
 TOGETHER = 1024
 
 

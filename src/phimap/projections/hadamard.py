@@ -107,7 +107,8 @@ class ROM(Projection):
         n_blocks = -(-n_directions // width)
         sign_rng, radius_rng = rng.spawn(2)
         signs = fair_signs(sign_rng, (n_blocks, factors, width))
-        # A row of the unnormalised product has norm width^(t/2); a row has norm sqrt(width) in the publication.
+        # A row of the unnormalised product of t factors has norm width^(t/2). In the publication, it has norm
+        # sqrt(width).
         fixed = np.full(n_directions, width ** (0.5 - factors / 2))
         if radii == "fixed" or (radii == "auto" and law.is_gaussian):
             return HadamardRecord(input_scale(law), signs, fixed)

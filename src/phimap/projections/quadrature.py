@@ -23,6 +23,7 @@ class WeightedRecord(DenseRecord):
     Attributes
     ----------
     weights : ndarray of shape (n_directions,)
+        Quadrature weights of the directions; they may be negative.
     """
 
     weights: np.ndarray | None = field(default=None, metadata=of_floats("s"))

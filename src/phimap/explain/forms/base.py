@@ -180,7 +180,7 @@ def term_blocks(n_terms: int, bytes_of_term: int) -> list[slice]:
 
 
 def grouped(table: np.ndarray) -> np.ndarray:
-    """Arrange a table (n, p, M) in groups (G, n, p, LANES) of terms; zeros fill the last group."""
+    """Arrange a table (n, p, M) of M terms in G groups of terms (G, n, p, LANES); zeros fill the last group."""
     n, p, n_terms = table.shape
     n_groups = -(-n_terms // LANES)
     whole = np.zeros((n, p, n_groups * LANES))
@@ -189,7 +189,7 @@ def grouped(table: np.ndarray) -> np.ndarray:
 
 
 def grouped_coefs(coefs: np.ndarray) -> np.ndarray:
-    """Arrange coefficients (M, t) in groups (G, LANES, t); zeros fill the last group."""
+    """Arrange coefficients (M, t) of M terms in G groups of terms (G, LANES, t); zeros fill the last group."""
     n_groups = -(-coefs.shape[0] // LANES)
     whole = np.zeros((n_groups * LANES, coefs.shape[1]))
     whole[: coefs.shape[0]] = coefs
@@ -197,7 +197,7 @@ def grouped_coefs(coefs: np.ndarray) -> np.ndarray:
 
 
 def contract(sums: np.ndarray, coefs: np.ndarray) -> np.ndarray:
-    """Sum over the terms: (G, n, ..., LANES) and (G, LANES, t) give (n, ..., t)."""
+    """Sum `sums` (G, n, ..., LANES) times `coefs` (G, LANES, t) over the terms; the result is (n, ..., t)."""
     return np.tensordot(sums, coefs, axes=([0, sums.ndim - 1], [0, 1]))
 
 

@@ -60,7 +60,7 @@ def of_column(
 
 
 def components(kernel: Kernel, n_features: int) -> list[Component] | None:
-    """Return the components whose sum is a kernel of rows with `n_features` columns; None if there are none."""
+    """Return the components whose sum is a kernel of rows with `n_features` columns; None if it is no such sum."""
     terms = kernel.terms()
     if len(terms) > 1 or terms[0][1] is not kernel:
         parts = [(weight, components(term, n_features)) for weight, term in terms]

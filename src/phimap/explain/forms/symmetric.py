@@ -100,9 +100,7 @@ class SymmetricForm(Form):
     ----------
     component : Component
         A component with subsets.
-    landmarks : ndarray of shape (m, w)
-    coefs : ndarray of shape (m, t)
-    scale : ndarray of shape (w,) or None
+    landmarks, coefs, scale
         As for `LandmarkForm`.
     """
 
