@@ -164,7 +164,8 @@ def _correction(record: Corrections, part: slice, X: Traced) -> Traced:
 def _regions(ops: TraceOps, partition: Partition, X: Traced) -> Traced:
     """Return the index (r,) of the region of each row."""
     right = X.cast(DOUBLE) @ partition.directions.T > partition.thresholds
-    # Entry k of `reached` is whether a row comes to node k of a depth. The two children of a node are adjacent.
+    # Column k of `reached` is true for rows that reach node k of the current depth. The two children of a node are
+    # adjacent.
     reached, first = ~(right[:, :1] & ~right[:, :1]), 0
     while first < partition.n_regions - 1:
         count = first + 1

@@ -142,7 +142,7 @@ def _check_state(model: KernelModel) -> None:
 
 
 def _stored_rows(step: Any) -> list[np.ndarray]:
-    """Return rows within the stored ranges of the training rows: both ends of the ranges, and their shift."""
+    """Return rows within the stored ranges of the training rows: the shift of the scaling, and both ends."""
     fitted = getattr(step, "_fitted", None)
     mapped = getattr(fitted, "map", fitted)
     found = [getattr(getattr(mapped, "scaling", None), "shift", None)]

@@ -74,6 +74,7 @@ def axis_of_encoded(
     columns : ndarray of shape (w,)
         Indices of the columns of `X` that encode the column of the table.
     encoded : EncodedColumn
+        The column of the table and its encoding.
     places_in : callable
         ``places_in(levels)`` gives the indices in `levels` of some cells of the column, as `Cells.places_in` does.
         Categories are ordered by their number of cells.

@@ -31,6 +31,7 @@ class HeldOutIntervals:
     Attributes
     ----------
     true, predicted : ndarray of shape (r,)
+        Targets and predictions.
     bounds : ndarray of shape (r, 2)
         Lower and upper bounds of the intervals of the coverage `drawn`.
     drawn : float
@@ -66,7 +67,9 @@ class HeldOutProbabilities:
     true : ndarray of shape (r,)
         Labels. Rows of classes that the model cannot predict are left out.
     classes : ndarray of shape (c,)
+        Labels of the classes that the model predicts.
     probabilities : ndarray of shape (r, c)
+        Probability of each class for each row.
     """
 
     true: np.ndarray

@@ -15,17 +15,18 @@ from phimap.report.page import environment
 from phimap.report.style import INK, MAIN, MUTED, PAPER, SECOND, SEQUENCE, Plot, plain, shortened
 from phimap.tables.tallies import likely_form
 
-# Number of columns in the table, in the figure of all rows, and in the waterfall. The last is the number of figures of
-# single columns.
+# Number of columns in the table, in the figure of all rows and in the waterfall, and number of figures of single
+# columns.
 _LISTED, _SWARM, _FALL, _DRAWN = 20, 10, 9, 4
 # Largest number of rows that figures show as marks, and largest number of categories on an axis.
 _MOST_MARKS, _MOST_CATEGORIES = 1000, 8
-# Number of bins in which overlapping marks are spread, and half of the height over which they are spread.
+# Number of bins of the values. Marks in the same bin are drawn above each other, up to `_HALF` above and below their
+# line; neighbouring lines are 1 apart.
 _BINS, _HALF = 60, 0.36
 # Longest label of a column or a category, in letters.
 _LETTERS = 18
-# A column of text has an axis of numbers if at least this share of its texts are numbers or dates. Then the number of
-# seconds of a year.
+# A column of text has an axis of numbers if at least the share `_SHARE_READ` of its texts are numbers or dates. `_YEAR`
+# is the number of seconds of a year.
 _SHARE_READ, _YEAR = 0.9, 365.2425 * 86_400
 
 
@@ -86,7 +87,7 @@ def page(
 
 
 def importances(found: Explanation) -> Bars:
-    """Chart the mean absolute values, largest first."""
+    """Chart the mean absolute Shapley value of each column, largest first."""
     sizes, order = found.importances, _order(found)[:_LISTED]
     largest = sizes[order[0]] or 1.0
     rows = [
@@ -97,7 +98,7 @@ def importances(found: Explanation) -> Bars:
 
 
 def row_table(found: Explanation, row: int) -> Bars:
-    """Chart the values of one row, largest first."""
+    """Chart the Shapley values of one row, largest absolute value first."""
     values = found.values[row]
     order = np.argsort(-np.abs(values), kind="stable")[:_LISTED]
     largest = float(np.abs(values[order[0]])) or 1.0
@@ -112,14 +113,14 @@ def row_table(found: Explanation, row: int) -> Bars:
 
 
 def pair_table(pairs: Sequence[tuple[str, str, float]]) -> Bars:
-    """Chart the shares of pairs of columns."""
+    """Chart the shares of the variance that pairs of columns explain."""
     largest = max((share for *_, share in pairs), default=0.0) or 1.0
     rows = [(f"{one} and {other}", [(f"{100 * share:.2g} %", share / largest)]) for one, other, share in pairs]
     return Bars("pairs", "Shares of pairs of columns.", ("pair", "share of the variance"), rows)
 
 
 def beeswarm(found: Explanation) -> Plot:
-    """Plot the values of the leading columns, one mark for each row."""
+    """Plot the Shapley values of the leading columns, one mark for each row."""
     order = _order(found)[:_SWARM]
     values, data = found.values[:_MOST_MARKS], found.data[:_MOST_MARKS]
     alt = f"Shapley values of {len(order)} columns at {len(values)} rows."
@@ -144,7 +145,7 @@ def beeswarm(found: Explanation) -> Plot:
 
 
 def along(found: Explanation, column: int) -> Plot:
-    """Plot the values of one column against its cells."""
+    """Plot the Shapley values of one column against its cells."""
     name = found.feature_names[column]
     values, cells = found.values[:_MOST_MARKS, column], found.data[:_MOST_MARKS, column]
     numbers = _along_axis(cells)
@@ -190,7 +191,7 @@ def _categories(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def waterfall(found: Explanation, row: int) -> Plot:
-    """Plot how the values of one row add up to its output, with the smallest value at the bottom."""
+    """Plot how the Shapley values of one row add up to its output, the largest absolute value at the top."""
     values = found.values[row]
     order = np.argsort(-np.abs(values), kind="stable")
     shown, others = order[:_FALL], order[_FALL:]
@@ -240,7 +241,7 @@ def _space_ticks(axes: Any) -> None:
 
 
 def _order(found: Explanation) -> np.ndarray:
-    """Columns by mean absolute value, largest first."""
+    """Indices of the columns by mean absolute Shapley value, largest first."""
     return np.argsort(-found.importances, kind="stable")
 
 

@@ -90,7 +90,7 @@ def residuals(true: np.ndarray, predicted: np.ndarray, name: str) -> Plot:
             # Near the frame, the label is on the inner side of its line, below the other labels.
             fits = text_width(label) + _GAP <= room
             if not fits:
-                # Room above the bars.
+                # The labels need room above the bars.
                 axes.set_ylim(top=_HEADROOM * heights.max())
             side, down = (outwards, -2) if fits else (-outwards, -2 - _LINE * (2 if outwards > 0 else 1))
             note_at_top(

@@ -51,6 +51,7 @@ class DateEncoding(Encoding):
     factors : ndarray of shape (1 + len(cycles),)
         Factors of the trend and of the cycles, which give them equal variances that add up to 1.
     has_indicator : bool
+        Whether missing times are marked by a number of their own.
     variances : ndarray of shape (k,)
     zone : str or None
         Time zone to which times are converted before their local time is taken; empty for times without a zone. None

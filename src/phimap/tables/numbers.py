@@ -30,6 +30,7 @@ class NumberEncoding(Encoding):
         Statistics of the training cells, after missing values are replaced by the median. A constant column has
         deviation 0 and is encoded only by the indicator.
     has_indicator : bool
+        Whether missing cells are marked by a number of their own.
     variances : ndarray of shape (k,)
     """
 

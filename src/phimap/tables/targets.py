@@ -117,7 +117,9 @@ class TargetSums:
     Attributes
     ----------
     counts : ndarray of shape (L, FOLDS)
+        Number of rows of each of L levels in each fold.
     sums : ndarray of shape (L, FOLDS, t)
+        Sums of the t targets of these rows.
     """
 
     def __init__(self):
