@@ -132,7 +132,7 @@ def on_cluster(address: str | None) -> Iterator[None]:
 
     if address == "local":
         workers = {"n_workers": thread_count(), "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-        # This hides the warnings of workers that are slow to shut down.
+        # `silence_logs` hides the warnings of workers that are slow to shut down.
         with LocalCluster(**workers, silence_logs=logging.ERROR) as cluster, Client(cluster):
             yield
         return
@@ -203,7 +203,7 @@ def _spread_rows(block: Any, n_rows: int) -> Any:
 
 
 def by_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a method of rows `X`, so that `X` may also be a Dask collection.
+    """Decorate a method that takes rows `X`, so that `X` may also be a Dask collection.
 
     For a Dask collection the method returns a lazy Dask array, computed block by block, and accepts no other arguments,
     see `refuse_more`. For any other `X` the method is unchanged.
@@ -236,7 +236,7 @@ def map_rows(work: Callable[[Any], Any], X: Any, typical: Any = None) -> Any:
     Parameters
     ----------
     work : callable
-        Gives an array with a row for each row of a block. It is sent to the workers once.
+        Returns an array with one row for each row of a block. The function is sent to each worker once.
     X : Dask array or data frame
     typical : array, optional
         Made-up rows. The result of `work` for these rows has the dtype and width of all results. None makes up rows

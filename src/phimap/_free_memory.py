@@ -69,7 +69,7 @@ def _folders(root: Path, inner: str) -> set[Path]:
 
 
 def _left(folder: Path, limit_file: str, usage_file: str, cache: str) -> Iterator[int]:
-    # Most groups have no limit. Files are read one by one, because a prediction of one row waits for each of them.
+    # Most groups have no limit. Their other files are not read, because a prediction of one row waits for each file.
     limit = _number(folder / limit_file)
     if limit is not None and limit < _NO_LIMIT and (usage := _number(folder / usage_file)) is not None:
         yield limit - usage + (_number(folder / "memory.stat", cache) or 0)

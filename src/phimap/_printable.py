@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-# Control characters, including the one that begins a terminal's commands, and marks that change the order of text.
+# Control characters, including escape, which begins terminal commands, and marks that change the direction of text.
 _CODES = (*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _ESCAPES = {code: f"\\u{code:04x}" for code in _CODES}
 
 
 def printable(text: str) -> str:
-    r"""Return a text without control characters; ``\u001b`` stands for the character of that number, as in JSON."""
+    r"""`text` with each control character replaced by its JSON escape, such as ``\u001b``."""
     return text.translate(_ESCAPES)

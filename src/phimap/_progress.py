@@ -131,7 +131,7 @@ def _shown(name: str, total: int | None, unit: str | None) -> AbstractContextMan
 
 @contextmanager
 def _lines(name: str, total: int | None, unit: str | None) -> Iterator[Callable[[int], None]]:
-    """A progress line every ten seconds, one at the end, and one after the first step of a stage that takes longer."""
+    """Write a progress line every ten seconds, at the end, and after the first step if ten seconds or more remain."""
     start = told = time.perf_counter()
     done = 0
 

@@ -79,9 +79,9 @@ def row_uniforms(first: int, n: int, seed: int) -> np.ndarray:
 
 
 def hashed_uniforms(rows: np.ndarray, seed: int) -> np.ndarray:
-    """Uniforms in [0, 1) of the shape of `rows`, uint64, each determined by its entry and `seed`; see `row_uniforms`.
+    """One uniform in [0, 1) for each entry of `rows` (uint64), determined by the entry and `seed`; see `row_uniforms`.
 
-    Entries are taken modulo 2**64.
+    All arithmetic is modulo 2**64.
     """
     # Arrays wrap around modulo 2**64 without a warning, as the hash requires; NumPy scalars would warn.
     offset = _mixed((np.array([seed % 2**64], dtype=np.uint64) + np.uint64(1)) * _STEP)

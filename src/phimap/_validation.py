@@ -69,7 +69,7 @@ def check_samples(estimator: Any, X: Any, *, reset: bool, fill: np.ndarray | Non
 
 
 def _is_plain(estimator: Any, X: Any) -> bool:
-    """Whether `validate_data` would return `X` unchanged. Its call takes as long as the prediction of a row."""
+    """Whether `validate_data` would return `X` unchanged. Calling `validate_data` takes as long as predicting a row."""
     return (
         type(X) is np.ndarray
         and X.dtype in (np.float32, np.float64)

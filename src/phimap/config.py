@@ -16,8 +16,8 @@ _UNITS = {"": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
 _DEFAULT_SHARE = 0.5
 # Default budget that learners assume if the user states none.
 _NOMINAL_BUDGET = 4 * 2**30
-# Up to this number of bytes are taken without reading the free memory. Reading it takes as long as the prediction of a
-# row.
+# Work that needs at most this number of bytes may start without reading the free memory, because reading it takes as
+# long as predicting a row.
 _SMALL = 2**24
 
 
@@ -110,7 +110,7 @@ def settings_of(caller: Settings) -> Iterator[None]:
 
 
 def memory_budget(memory: int | str | None = None) -> int:
-    """Bytes that chunked work may use: `memory` if given, else the configured budget, else a share of free memory."""
+    """Bytes that chunked work may use: `memory` if given, else the configured budget, else half of free memory."""
     if memory is not None:
         return parse_bytes(memory)
     current = settings()
@@ -126,7 +126,7 @@ def fits_budget(n_bytes: int) -> bool:
 
 @contextmanager
 def fixed_budget() -> Iterator[None]:
-    """Keep the byte budget from its first reading on, in a ``with`` block and in threads that work for it."""
+    """Read the default byte budget at most once in a ``with`` block and in the threads that work for the block."""
     current = settings()
     with settings_of(current if current.reading else replace(current, reading=_Reading())):
         yield

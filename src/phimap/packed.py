@@ -38,10 +38,10 @@ class PackedArray:
     Attributes
     ----------
     planes : ndarray of uint64, shape (n_planes, n, ceil(m / 64))
-        Bit planes; bits beyond the last column are 0.
+        Bit planes: plane q holds ``bit_q`` of every entry. Bits beyond the last column are 0.
     weights : tuple of float
-        One for each plane: (1,) for bits; (1, -2) for signs and zeros, where bits of the second plane are set only
-        where the entries of the first are; (1, 2, 4, ...) for integer codes.
+        One for each plane: (1,) for bits; (1, -2) for signs and zeros, where a bit of the second plane is set only if
+        the same bit of the first plane is set; (1, 2, 4, ...) for integer codes.
     offset, scale : float
         Constants of the formula above.
     n_columns : int
@@ -243,7 +243,8 @@ class PackedArray:
 
     def _write_counts(self, other: PackedArray, same: bool, out: np.ndarray, n_jobs: int | None) -> None:
         """Write inner products by table lookup; if both arrays are the same, compute each pair of rows only once."""
-        # Summed over m columns, (o + w a)(o + w b) = w^2 (a.b) + o w (sum a + sum b) + o^2 m.
+        # For one plane with offset o and weight w, rows of bits a and b have, over m columns, the inner product
+        # sum (o + w a)(o + w b) = w^2 (a.b) + o w (sum a + sum b) + o^2 m. For signs and zeros o = 0.
         weight = self.weights[0] ** 2 if len(self.weights) == 1 else 1.0
         left, right = (self.offset * self.weights[0] * part._ones() for part in (self, other))
         left += self.offset**2 * self.n_columns

@@ -87,9 +87,9 @@ class MapRecord(Record, ABC):
         return None
 
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
-        """Columns and a factor: these columns times the factor are this map with fewer features, `n_components`.
+        """Indices of columns, and a factor: these features times the factor are a map of the same kernel and method.
 
-        None if no choice of columns is such a map.
+        The smaller map has `n_components` features. None if no choice of columns gives such a map.
         """
         return None
 
@@ -114,7 +114,10 @@ class MapRecord(Record, ABC):
         return self.n_features + self.n_components
 
     def most_threads(self, tile_bytes: int) -> int:
-        """Return the number of tiles, each with `tile_bytes` of scratch memory, that half of the byte budget holds."""
+        """Maximum number of threads: the number of tiles that half of the byte budget holds.
+
+        A tile takes `tile_bytes` of scratch memory.
+        """
         return memory_budget() // (2 * tile_bytes)
 
 

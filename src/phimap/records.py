@@ -87,7 +87,7 @@ class AllowedTexts:
 class Part:
     """A field that is itself a record.
 
-    `lengths` pairs an attribute of that record with the name of the length it equals.
+    Each pair of `lengths` is an attribute of that record, and the name of the axis length that the attribute gives.
     """
 
     lengths: tuple[tuple[str, str], ...]

@@ -15,10 +15,11 @@ from phimap.features import NystroemFeatures
 from phimap.metrics import relative_error
 from phimap.random_map import RandomMap
 
-#: Errors are measured at two widths. This is the larger width, if there are enough rows, and its ratio to the smaller
-#: one.
+#: Larger of the two widths at which errors are measured, unless the sample has fewer rows.
 WIDE = 512
+# The larger width divided by the smaller.
 _NARROWING = 4
+# Least exponent with which the error of Nystroem features is extrapolated.
 _LEAST_RATE = 0.05
 
 
@@ -72,7 +73,11 @@ class Candidate:
 def measure(
     feature_map: RandomMap, fitting: Any, measuring: Any, seeds: list[int], error: float, widest: int, n_rows: int
 ) -> Candidate:
-    """Measure the map at two small widths and find the width that reaches `error`."""
+    """Measure the map at two small widths and find the width, at most `widest`, that reaches `error`.
+
+    For each seed the map is fitted to the rows `fitting`, and its relative error is measured on the rows `measuring`.
+    Time and bytes are predicted for `n_rows` rows.
+    """
     # Nystroem landmarks are rows. With more components than rows, the map would be narrower than requested.
     wide = min(WIDE, fitting.shape[0])
     widths = (max(wide // _NARROWING, 1), wide)

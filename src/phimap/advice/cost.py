@@ -29,8 +29,8 @@ _MAPS = {
     "ntk": "ntk",
     "nngp": "ntk",
 }
-# Number of bytes that a pass moves. The first number is for each number of the table, whose moments are formed in
-# float64. The second is for each feature of a row, for sums.
+# Bytes that a pass moves through memory: for the float64 moments of columns, per number of the table; for the sums of
+# features, per feature of a row.
 _MOMENT_BYTES, _SUM_BYTES = 150, 12
 # Numbers of operations. First line: for drawing a feature, for a search of normal effort, and for each column in the
 # search. Second line: for corrections, for each row in corrections, for a tree, and for each number of the table in a
@@ -38,13 +38,14 @@ _MOMENT_BYTES, _SUM_BYTES = 150, 12
 # twice these numbers.
 _DRAW, _SEARCH, _SEARCH_COLUMN = 1e7, 6.5e11, 2e9
 _CORRECTIONS, _CORRECTED_ROW, _TREE, _TREE_CELL = 1e11, 4e6, 2e8, 1e3
-# Number of rounds that boosting mostly grows. Number of times that trees are grown on few rows: in each of three folds.
+# Typical number of boosting rounds. Number of times that trees are grown if there are few rows: once in each of three
+# folds.
 _ROUNDS, _GROWTHS_OF_FEW = 150, 3
-# Intervals need the errors of this number of rows. Trees of few rows need the errors of all rows.
+# Number of rows whose leave-one-out errors are computed for intervals. If trees are grown in folds, it is all rows.
 _LEFT_OUT = 1800
-# Constants of the choice of alpha. The first two belong to the eigenvalue problem with which it begins: its order, and
-# its operations divided by the cube of the order. Then come the operations of the factorisations divided by ``m^3``,
-# and the operations of Lanczos steps divided by ``m^2``.
+# The choice of alpha begins with an eigenvalue problem of order `EXACT_ORDER`. Its operations divided by the cube of
+# the order are `_EIGENVECTORS`. For m features, `_CUBE` is the operations of all factorisations divided by ``m^3``, and
+# `_SQUARE` is the operations of all Lanczos steps divided by ``m^2``.
 EXACT_ORDER, _EIGENVECTORS = 768, 33.0
 _CUBE, _SQUARE = 5 / 6, 6000
 # For conjugate gradients: share of the passes that search for alpha, columns per target in these passes, and rank of
@@ -183,7 +184,8 @@ def cost(
     kernel : str or float, default="gaussian"
         Name of the kernel, or the kind of its map: ``"dense"``, ``"structured"`` or ``"ntk"``. ``"auto"`` searches. A
         number is the seconds that one core takes to form one feature of one row. For a given map this is
-        `chosen.seconds` of ``pm.suggest(X, map, n_jobs=1)``, divided by the numbers of its rows and features.
+        `chosen.seconds` of ``pm.suggest(X, map, n_jobs=1)``, divided by the number of rows of `X` and by the advised
+        `n_components`.
     dtype : {"float32", "float64"}, default="float32"
     solver : {"auto", "cholesky", "cg", "passes"}, default="auto"
         ``"passes"`` is the solver for losses that are not squared errors. ``"auto"`` is the solver that a learner
@@ -191,7 +193,7 @@ def cost(
     file_format : {"memory", "csv", "parquet", "npy"}, default="memory"
         Where the rows come from.
     search : bool, optional
-        Whether kernel and metric are searched for. By default `kernel` decides.
+        Whether kernel and metric are searched for. By default, only if `kernel` is ``"auto"``.
     holdout : float, optional
         Share of the rows that the command ``phimap fit`` holds out. The command checks the file in a pass of its own.
         None means a fit in Python.
@@ -220,7 +222,8 @@ def cost(
 
     Notes
     -----
-    The parts of a pass are: decoding, ``c_f n d``; features, ``c_m n m``; the Gram matrix, ``n m^2`` operations in the
+    Let the machine take ``c_f`` seconds to read a number of the file, and ``c_m`` seconds to form a feature of a row.
+    The parts of a pass are: reading, ``c_f n d``; features, ``c_m n m``; the Gram matrix, ``n m^2`` operations in the
     dtype of the features; sums, ``16 n m`` bytes. The choice of alpha takes ``5/6 m^3 + 6000 m^2`` operations in
     float64. Conjugate gradients take ``4 n m (k + 12)`` operations in a pass with k columns, where 12 accounts for the
     lower speed of narrow products, and a sketch of 1,024 directions. The time of stages that go over rows is divided by
@@ -229,8 +232,8 @@ def cost(
     The bytes are computed from the known memory of the solver and of the batches of a learner. Added to them are the
     rows, the validation rows, and what a process holds before the fit.
 
-    On a cluster, sums are added along a tree. Every worker sends its triangle of some ``4 m (m + 512)`` bytes once, on
-    one of ``log2(workers)`` rungs. A scheduler places three tasks for each part of 128 MB of the table, at a
+    On a cluster, sums are added along a tree. Every worker sends its triangle of some ``4 m (m + 512)`` bytes once, in
+    one of ``log2(workers)`` rounds. A scheduler places three tasks for each part of 128 MB of the table, at a
     millisecond for each task.
 
     **Error.** Fits by factorisation on one thread took 0.8 to 1.4 times the predicted seconds, and 0.8 to 1 times the
@@ -309,7 +312,11 @@ class _Clock:
         return n_rows * self.work.n_components * self.feature_seconds * self.work.itemsize / 4
 
     def _narrow(self, operations_a_feature: float, columns: float) -> float:
-        """Seconds for products of the features with a few columns. Products with 12 columns run at half speed."""
+        """Seconds that one core takes for products of the features with a few columns.
+
+        `operations_a_feature` counts the operations per feature and column, over all rows. Products with 12 columns run
+        at half the speed of wide products.
+        """
         operations = operations_a_feature * self.work.n_components * (columns + HALF_SPEED)
         return self.machine.products(operations, self.work.itemsize)
 
@@ -355,7 +362,7 @@ class _Clock:
         return StageCost("regularisation", parts, sum(parts.values()))
 
     def _intervals(self) -> StageCost:
-        """The stage that computes the errors of rows left out, in one process."""
+        """The stage that computes leave-one-out errors for intervals, in one process."""
         work, machine, m = self.work, self.machine, float(self.work.n_components)
         rows = work.n_train if work.grows_trees and work.trees_in_folds else min(work.n_train, _LEFT_OUT)
         parts = {
@@ -407,9 +414,11 @@ class _Clock:
         tree: float = 0.0,
         n_passes: int = 1,
     ) -> StageCost:
-        """A stage that goes over rows. Reading and computing share the cores; one thread of a process reads.
+        """A stage that goes over rows.
 
-        `tree` is the number of bytes that every worker sends once, to a worker that adds them to its own sums.
+        `core_seconds` has the seconds of each part on one core; the parts and the reading share all cores. The file is
+        read `readings` times, without a cluster by one thread. `tree` is the number of bytes that every worker sends
+        once, to a worker that adds them to its own sums.
         """
         work, machine, cores = self.work, self.machine, self.work.workers * self.work.threads
         # Held-out rows are also read, although they are not used.

@@ -27,7 +27,7 @@ from phimap.tables.frames import check_frame, is_frame, is_numbers
 # measured on new rows.
 _SAMPLE_ROWS = 1000
 _DRAWS = 3
-# Columns have different units if their largest deviation is this multiple of the smallest.
+# Columns count as having different units if the largest standard deviation is more than this multiple of the smallest.
 _UNITS = 10.0
 
 

@@ -165,14 +165,20 @@ class Workload:
 
     @property
     def corrects(self) -> bool:
-        """Whether corrections are tried: for a searched kernel, with enough rows that fit a quarter of the budget."""
+        """Whether corrections are tried: after a search, with Cholesky on one worker, for enough rows.
+
+        The rows must fit a quarter of the budget.
+        """
         n_bytes = self.n_train * (8 * self.n_columns + _CORRECTED_BYTES * self.n_targets)
         enough = self.n_train >= max(_CORRECTED_ROWS, 2 * self.n_components) and n_bytes <= self.budget // 4
         return self.search and self.solver == "cholesky" and self.workers == 1 and enough
 
     @property
     def grows_trees(self) -> bool:
-        """Whether trees are tried: for a searched kernel, with enough rows that fit a quarter of the budget."""
+        """Whether trees are tried: after a search, with Cholesky on one worker, for enough rows.
+
+        The memory of the trees must fit a quarter of the budget.
+        """
         # The learners' module is imported only for a plan that needs it.
         from phimap.learn.average import LEAST_ROWS, trees_memory
 

@@ -51,9 +51,9 @@ def run(
     """Pick rows greedily and at random, and train on the labels of the first rows picked.
 
     One greedy design of the largest size is made. Its first rows are the smaller designs. Sizes above the number of
-    rows are left out. `seed` draws the map and the rows from which the design picks. `accuracy` is the accuracy on the
-    test rows in percent; for random designs it is the mean of ten designs. `seconds` is the time of the whole greedy
-    design, including the features, and 0 for random designs.
+    rows are left out. Each measurement has a `seed` from `draws`, which draws the map and the rows from which the
+    design picks. Its `accuracy` is the accuracy on the test rows in percent; for random designs it is the mean of ten
+    designs. Its `seconds` is the time of the whole greedy design, including the features, and 0 for random designs.
     """
     for draw in draws:
         rng = np.random.default_rng(draw)
@@ -81,8 +81,8 @@ def _accuracy(Z: np.ndarray, y: np.ndarray, Z_test: np.ndarray, y_test: np.ndarr
     mean = one_hot.mean(axis=0)
     K = (Z @ Z.T).astype(np.float64)
     K.flat[:: len(K) + 1] += ALPHA * float(K.trace()) / len(K)
-    # There are fewer labels than features. The weights of the features come first, because the product of the test rows
-    # with all labelled rows takes far longer.
+    # There are fewer labels than features, so K is the smaller system. Test rows are multiplied by weights of the
+    # features, because their inner products with all labelled rows take far longer.
     weights = Z.T @ solve(K, one_hot - mean, assume_a="pos").astype(Z.dtype)
     scores = Z_test @ weights + mean
     return float((classes[scores.argmax(axis=1)] == y_test).mean())

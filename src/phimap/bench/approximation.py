@@ -262,7 +262,7 @@ def _methods(kernel: str, asked: Sequence[str] | None) -> list[str]:
 def _place(dataset: str, kernel: str) -> str:
     """Return the section, figure or table of the survey that reports an error.
 
-    Section 6.1 says for which kernels the results are in its appendix.
+    For kernels other than the Gaussian, Section 6.1 refers to the survey's appendix.
     """
     if kernel != "gaussian":
         return f"Section 6.1, {kernel}, {dataset}"

@@ -185,11 +185,11 @@ def _table(dataset: str, scale: float, found: pd.DataFrame, what: str) -> Result
 
 
 def equal_accuracy(dataset: str, found: pd.DataFrame, baseline: str = "gaussian") -> ResultTable:
-    """Return how many features each method needs for the mean score of plain features, as a share of their number.
+    """Return the share of the number of plain features with which each method reaches their mean score.
 
-    Scores between the measured widths are interpolated linearly in the logarithm of the width. "<" marks a method that
-    reaches the score at the smallest width already. ">" marks a method that does not reach the score at the largest
-    width.
+    Plain features are those of the `baseline`. Scores between the measured widths are interpolated linearly in the
+    logarithm of the width. "<" marks a method that reaches the score at the smallest width already. ">" marks a method
+    that does not reach the score at the largest width.
     """
     lines = []
     for scale in SCALES:

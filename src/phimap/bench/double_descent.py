@@ -60,7 +60,9 @@ class RidgeTask(Dataset):
 
 
 def task(name: str, folder: str | PathLike[str] | None, seed: int = 0) -> RidgeTask:
-    """Make a task by name: ``gaussian``, ``MNIST-7-9``, or labels 1 and 2 (or 0 and 1) of a data set.
+    """Make a task by name: ``gaussian``, ``MNIST-7-9``, or a data set, of which two classes are taken.
+
+    The classes are 0 and 1 if the set has no others, else 1 and 2.
 
     Raises
     ------

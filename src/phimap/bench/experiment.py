@@ -130,7 +130,7 @@ def measured(
 
 
 def read_sets(read: Callable[[str], Any], names: Iterable[str], optional: Container[str]) -> tuple[list, list]:
-    """Return the sets of these names, and a table of the missing sets unless there are none.
+    """Return the sets of these names, and a list with a table of the missing sets, empty if no set is missing.
 
     A set in `optional` is missing if its file does not exist. For other sets, this raises `DataError`.
     """

@@ -78,7 +78,9 @@ class Spectrum:
 
 
 def run(name: str, *, n: int = ROWS, p: int = DIMENSION, seed: int = 0) -> tuple[dict[str, Any], Spectrum, Spectrum]:
-    """Compare a kernel with its equivalent on classes a = 1, 2: means ``4 e_a``, ``C_a = (1 + 4 (a - 1) / sqrt(p)) I``.
+    """Compare the centred kernel matrix of n rows of a Gaussian mixture in p dimensions with its equivalent.
+
+    The classes a = 1, 2 have means ``4 e_a`` and covariances ``(1 + 4 (a - 1) / sqrt(p)) I``.
 
     Returns
     -------

@@ -115,7 +115,7 @@ def biases(seed: int = 0) -> Iterator[dict[str, Any]]:
     """Measure two biases: of normalised features, next to its leading order, and of SORF, next to its bound."""
     rng = np.random.default_rng(seed)
     for tau in TAUS[:2]:
-        # The offset b makes w.x + b uniform, so only the distance between the rows matters. b stands for w.x + b.
+        # The offset makes w.x + b uniform, so only the distance between the rows matters. The variable `b` is w.x + b.
         errors = []
         for _ in range(_BIAS_DRAWS // _BIAS_PIECE):
             b = rng.uniform(0, 2 * np.pi, (_BIAS_PIECE, DIRECTIONS))

@@ -22,7 +22,7 @@ _FILES = {
 }
 #: Files of the regression sets by name.
 REGRESSION = {name: file for file, names in _FILES.items() for name in names.split()}
-# The last two columns of bike, casual and registered users, add up to the target.
+# Columns that are kept. The last two columns of bike count casual and registered users and add up to the target.
 _KEPT = {"bike": slice(15)}
 # Sets that are left out, because no classifier beats the majority class. Their labels were probably misread.
 _UNUSABLE = ("congressional-voting", "statlog-australian-credit")

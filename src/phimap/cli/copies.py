@@ -58,7 +58,7 @@ class CopiedRows:
 
 
 def _codes(X: Any, y: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield a number (r,) for each cell of a column, for all columns and the targets; equal cells have equal ones."""
+    """Yield numbers (r,) for the cells of each column, and then for the targets; equal cells have equal numbers."""
     for column in [*(X.T if isinstance(X, np.ndarray) else X.columns), y]:
         cells = pa.array(column) if isinstance(column, np.ndarray) else column
         cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells

@@ -103,7 +103,7 @@ def _one_line_warnings() -> Iterator[None]:
 
 def complain(message: str, kind: str = "error") -> None:
     """Write an error, a warning or a note as one line on standard error."""
-    # The three dots of a parameter at the end of a message, as in columns=..., stand for its full stop, too.
+    # A message may end with a parameter, as in columns=..., without a full stop. Its dots are removed below.
     message += "." * message.endswith("=...")
     message = _PARAMETER.sub(_as_option, message.replace("phimap.config(memory=...)", "--memory"))
     typer.echo(f"{kind}: {printable(' '.join(message.split()))}", err=True)

@@ -73,7 +73,7 @@ class LossScores(Scores):
 
     @property
     def d2(self) -> float:
-        """The share of the loss of the best constant that the model avoids: 1 for no loss, 0 for a constant."""
+        """The share of the best constant's loss that the model avoids: 1 for no loss, 0 for the best constant."""
         raise NotImplementedError
 
     @property

@@ -15,7 +15,10 @@ _HEAD_BYTES = 2**16
 
 
 def number_or(words: str, kind: Callable[[str], Any], rule: str, remedy: str = "") -> Callable[[str, str], Any]:
-    """Return a reader for an option that is one of `words` or a number of type `kind`. Its error states the `rule`."""
+    """Return a reader of options that are one of the `words`, separated by spaces, or a number that `kind` converts.
+
+    For any other text the reader raises an error that states the `rule` and the `remedy`.
+    """
 
     def read(option: str, text: str) -> Any:
         if text in words.split():

@@ -175,7 +175,7 @@ class Ids:
 
 
 def _places(numbers: np.ndarray, done: int) -> pa.Array:
-    """The index in `numbers` (r,), or null, of each row of a file from number `done` + 1 to ``numbers[-1]``."""
+    """For each row of a file from number `done` + 1 to ``numbers[-1]``, its index in `numbers` (r,), or null."""
     places = np.full(numbers[-1] - done, -1)
     places[numbers - done - 1] = np.arange(len(numbers))
     return pa.array(places, mask=places < 0)

@@ -81,7 +81,7 @@ def page(result: Result) -> str:
     options, overview, model = result.options, result.overview, result.model
     stages = list(result.stages)
     curves = None
-    # If boosted trees alone predict, advice on the kernel model is useless.
+    # Error curves describe the kernel model, which is not used if boosted trees alone predict.
     if result.scores is not None and not trees_alone(model):
         timed = Stages()
         rows = feature_rows(result.n_components, np.dtype(options.dtype).itemsize)

@@ -18,7 +18,10 @@ from phimap.io import Rows
 
 @dataclass(frozen=True)
 class Result:
-    """A finished fit, with everything that the report and the printed summary show."""
+    """A finished fit, with everything that the report and the printed summary show.
+
+    `why` is the reason for the choice of the task. `seconds` is the time from opening the table to the last score.
+    """
 
     options: FitOptions
     table: Rows

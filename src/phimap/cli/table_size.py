@@ -29,7 +29,8 @@ class TableSize:
     n_rows, n_columns : int
         Numbers of rows, and of columns other than the target, in the file.
     n_outputs : int
-        Number of outputs of the linear model: one for each numeric target, one for two classes, one for each of more.
+        Number of outputs of the linear model: one for each numeric target, one for two classes, and one for each class
+        if there are more.
     file_format : {"csv", "parquet", "npy"}
     estimated : bool
         Whether `n_rows` is extrapolated from a sample.

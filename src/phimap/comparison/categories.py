@@ -50,7 +50,7 @@ class _Readings:
 class NativeCategories(BaseEstimator):
     """A LightGBM model whose input has text as categories, times as seconds and missing cells as NaN.
 
-    Text of numbers and dates is read, see `_Readings`.
+    Texts that are numbers or dates are read as numbers, see `_Readings`.
 
     Parameters
     ----------

@@ -81,7 +81,10 @@ def differences(losses: Mapping[str, Sequence[np.ndarray]]) -> list[Difference]:
 
 
 def _compared(parts: Sequence[np.ndarray]) -> tuple[float, float]:
-    """Return the mean of paired differences, and the p-value of the two-sided test that their mean is 0."""
+    """Return the mean of paired differences, and the p-value of the two-sided test that their mean is 0.
+
+    `parts` has one array of differences for each split.
+    """
     every = np.concatenate(parts)
     n, k = every.size, len(parts)
     mean = float(every.mean())

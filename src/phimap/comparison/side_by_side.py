@@ -151,7 +151,7 @@ def compare(
     if groups is None:
         note_groups(X, columns if has_names else None, random_state)
     with warnings.catch_warnings():
-        # Methods may see the columns of an encoder, several of one column of the table.
+        # `note_groups` names columns of the table. Warnings of the methods would name columns of an encoder.
         warnings.simplefilter("ignore", GroupedRowsWarning)
         for name in names_of_methods:
             if (why := refusal(known[name], len(parts[0][0][1]))) is not None:

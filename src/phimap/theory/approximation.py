@@ -1,4 +1,4 @@
-"""Bounds on the error of the kernel approximation: the survey's Theorem 1 and Table 3."""
+"""Bounds on the error of the kernel approximation: Theorem 1 and Table 3 of the survey by Liu et al. (2021)."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def _maclaurin(epsilon: float, delta: float, d: int) -> float:
     assumptions=("a spectral law of independent columns", "directions of a low-discrepancy sequence"),
 )
 def _quasi_monte_carlo(epsilon: float, d: int) -> float:
-    # The error first grows, to (d / e)^d at s = e^d, so its rate does not apply to fewer directions.
+    # The rate log(s)^d / s grows up to s = e^d, where it is (d / e)^d. It does not apply to fewer directions.
     argument = -(epsilon ** (1 / d)) / d
     u = -float(lambertw(argument, -1).real) if argument > -exp(-1) else 1.0
     return _power(d * u)

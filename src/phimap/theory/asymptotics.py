@@ -19,7 +19,7 @@ class AsymptoticErrors:
     Attributes
     ----------
     bias : float
-        Squared error of the prediction averaged over label noise, directions and training rows.
+        Squared error of the mean prediction, which is the average over label noise, directions and training rows.
     noise : float
         Mean variance due to the label noise, with directions and rows fixed.
     initialization : float
@@ -44,7 +44,9 @@ class AsymptoticErrors:
 
 
 class _Traces(NamedTuple):
-    """Limits of traces over n, for the matrix ``S = X X^T / d`` of n rows and ``C = X^T X / d``, at a ridge rho.
+    """Limits of normalised traces of resolvents at a ridge rho.
+
+    The matrices are ``S = X X^T / d`` and ``C = X^T X / d``, for n Gaussian rows X of d columns.
 
     Attributes
     ----------
@@ -96,13 +98,13 @@ def asymptotic_errors(
     Notes
     -----
     Let ``mu_1 = E t sigma(t)`` and ``mu_*^2 = E sigma(t)^2 - mu_0^2 - mu_1^2`` for standard Gaussian t. In the limit
-    the mean over directions of ``Z Z^T`` is ``K = mu_1^2 S + mu_*^2 I`` with ``S = X X^T / d``; its part mu_0^2 is one
-    direction, whose share vanishes. Three steps lead to the parts.
+    the mean over directions of ``Z Z^T`` is ``K = mu_1^2 S + mu_*^2 I`` with ``S = X X^T / d``. The term of mu_0^2 has
+    rank one and vanishes in the limit. Three steps lead to the parts.
 
     1. *Directions.* As in `predicted_errors`, with ``lambda = alpha + (lambda / s) tr K (K + lambda)^-1`` the mean
-       prediction is kernel ridge regression with K and lambda, and the variance at a new row t is
+       prediction is kernel ridge regression with K and lambda, and the variance at a new row u is
        ``(theta / s) y^T M K M y / (1 - tr (K M)^2 / s)`` with ``M = (K + lambda)^-1``, and theta the mean of
-       ``k(t, t) - 2 c^T M c + c^T M K M c`` for ``c = mu_1^2 X t / d``.
+       ``k(u, u) - 2 c^T M c + c^T M K M c`` for the kernel k of K and ``c = mu_1^2 X u / d``.
     2. *Noise.* The mean prediction is linear in x, with the coefficients of ridge regression on the rows themselves,
        ``(C + rho)^-1 X^T y / d`` for ``C = X^T X / d`` and ``rho = (mu_*^2 + lambda) / mu_1^2``. Both quadratic forms
        in y split into signal and noise.
@@ -114,7 +116,8 @@ def asymptotic_errors(
         \text{bias} &= |\beta|^2 \rho^2 m^2, \qquad \text{sampling} = |\beta|^2 \rho^2 (m_2 - m^2), \\
         \theta &= \mu_*^2 + \mu_1^2 \rho m - \lambda (m - \rho m_2)
 
-    The mean prediction has the noise variance ``noise (m - rho m_2)``; the variance of step 1 adds its own part of y.
+    The mean prediction has the noise variance ``noise (m - rho m_2)``. The variance of step 1 adds its term of the
+    label noise to `noise`; its term of the signal is `initialization`.
 
     **Error.** Exact in the limit. At n = 100 and more the measured mean risk differs by a few percent; near psi_2 = 1
     with a small alpha single draws vary strongly.
@@ -257,7 +260,7 @@ def asymptotic_classification_error(
 
 def _marchenko_pastur(rho: float, psi_1: float) -> _Traces:
     """Traces of resolvents at a ridge `rho`, for n Gaussian rows of ``psi_1 n`` columns."""
-    # The positive root of rho m^2 + (rho + c - 1) m - 1 = 0, in the form without cancellation.
+    # The positive root m of rho m^2 + (rho + c - 1) m - 1 = 0 with c = 1 / psi_1, in the form without cancellation.
     linear = rho + 1.0 / psi_1 - 1.0
     root = np.hypot(linear, 2 * rho**0.5)
     m = (root - linear) / (2 * rho) if linear < 0 else 2.0 / (root + linear)

@@ -109,7 +109,10 @@ def feature_moments(kernel: Kernel, X: Any, X_test: Any, *, pairing: str = "pair
 
 
 def gaussian_covariates(activation: Any, X: Any, X_test: Any) -> tuple[FeatureMoments, ...]:
-    """Second moments of covariates ``mu0 + mu1 w.x + mu* t``, equivalent to random features in high dimension.
+    """Second moments of Gaussian covariates, which are equivalent to random features in high dimension.
+
+    The covariate of a row x is ``mu0 + mu1 w.x / sqrt(tau) + mu* t``. The direction w and the number t, drawn for each
+    row, are standard Gaussian.
 
     Parameters
     ----------

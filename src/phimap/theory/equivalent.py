@@ -141,7 +141,8 @@ def equivalent_kernel(
     Notes
     -----
     Let z_i be x_i minus the mean of its class, J (n, k) the class indicators, ``phi_i = |z_i|^2 - E|z_i|^2``, C the
-    mean covariance, ``t_a = tr(C_a - C) / sqrt(p)`` and ``T_ab = tr(C_a C_b) / p``. The equivalent is::
+    mean covariance, ``t_a = tr(C_a - C) / sqrt(p)`` and ``T_ab = tr(C_a C_b) / p``. With the `GaussianMoments` d0, d1
+    and d2 of the activation at `tau`, the equivalent is::
 
         P (d1 X X^T + d2 V A V^T + d0 I) P,  V = [J / sqrt(p), phi],  A = [[t t^T + 2 T, t], [t^T, 1]].
 

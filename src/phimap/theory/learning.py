@@ -1,4 +1,4 @@
-"""Bounds for learning with random features: the survey's Theorems 2 and 3, Tables 4 and 5."""
+"""Bounds for learning with random features: Theorems 2 and 3, Tables 4 and 5 of the survey by Liu et al. (2021)."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ _UNSPECIFIED = "the source leaves the constant open"
 def product_sketch(epsilon: float, delta: float) -> float:
     """Return the sketch width m at which the inner product of sketched tensor products has an error of at most epsilon.
 
-    The error is relative to the product of the four norms and holds with probability 1 - delta. The variance is at most
-    11 / m times the product of the squared norms (``2 + 3^2``, Avron, Nguyen, Woodruff 2014); Chebyshev's inequality
-    then gives m.
+    For the products of x with y and of x' with y', the error is relative to ``|x| |y| |x'| |y'|``. It holds with
+    probability 1 - delta. The variance is at most 11 / m times the product of the squared norms (``2 + 3^2``, Avron,
+    Nguyen, Woodruff 2014); Chebyshev's inequality then gives m.
     """
     return 11 / (epsilon**2 * delta)
 

@@ -28,9 +28,10 @@ _REACH, _PANEL, _NODES = 26.0, 2.0, 20
 # Share of a panel's width at which it is split. It is not 1/2: for a jump in the middle of a panel, the sum over two
 # halves could agree with the whole although both are wrong.
 _SPLIT = 0.382
-# Maximum number of successive splits of a panel. They locate a jump to a width of 1e-13. Then the maximum number of
-# panels. Only an activation with more than a thousand jumps reaches it.
+# Maximum number of successive splits of a panel, which locate a jump to a width of 1e-13. Maximum number of panels,
+# which only an activation with more than a thousand jumps reaches.
 _DEPTH, _MOST_PANELS = 64, 2000
+# A panel is split again if a split changes its integral by more than this share of the whole integral.
 _TOLERANCE = 1e-14
 # A variance below this share of the second moment counts as zero.
 _NOISE = 1e-12
@@ -55,7 +56,10 @@ class GaussianMoments(NamedTuple):
 
 
 class CovariateMoments(NamedTuple):
-    """Coefficients of ``mu0 + mu1 t + mu_star t'``, which has the moments of ``sigma(sqrt(tau) t)``; t, t' are N(0, 1).
+    """Coefficients of the Gaussian covariate ``mu0 + mu1 t + mu_star t'`` that replaces ``sigma(sqrt(tau) t)``.
+
+    Here t and t' are independent and N(0, 1). The covariate has the mean and variance of ``sigma(sqrt(tau) t)``, and
+    the same covariance with t.
 
     Attributes
     ----------

@@ -14,8 +14,8 @@ _ZANDIEH = "Zandieh, Han, Avron, Shoham, Kim, Shin 2021"
 _LEVERAGE = "directions from the modified distribution |w|^2 N(0, I), features sqrt(2 d / m) ReLU(w.x / |w|)"
 _UNIT = "rows of norm 1"
 _OUTPUT = "components, those of the rectified features and of the sketch"
-# The source states K_L >= (L + 1) / 9. At depth 2 this fails, because K_2(-1) = 1 / pi is 0.955 times the stated 1/3.
-# Only constants are affected.
+# The source states K_L >= (L + 1) / 9 for the neural tangent kernel K_L of depth L, as a function of the cosine of two
+# rows. At depth 2 this fails, because K_2(-1) = 1 / pi is 0.955 times the stated 1/3. Only constants are affected.
 _DEPTH_FREE = "depth at least 2"
 
 

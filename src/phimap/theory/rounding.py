@@ -22,12 +22,13 @@ def sums_rounding(n_rows: float, batch_rows: int = 4096) -> tuple[float, float]:
 
     Notes
     -----
-    Let u be the unit roundoff and B the number of batches. A product over a batch of r rows is a sum of r terms in
-    float32. Its rounding errors are nearly independent. Each is at most ``u`` times the partial sum, with a variance of
-    a third of the square of this limit. The sum grows evenly, so the squares of the partial sums add up to ``r / 3``
-    times the square of the final sum. The relative standard deviation is therefore ``u r^(1/2) / 3``. The errors of B
-    batches are also independent, so the error of their mean is ``u32 r^(1/2) / (3 B^(1/2))``. The sum in float64 over
-    batches adds an error of ``u64 B^(1/2) / 3``, which is bounded by ``u64 B / 2``.
+    Let u32 and u64 be the unit roundoffs of float32 and float64, and B the number of batches. A product over a batch of
+    r rows is a sum of r terms in float32. Its rounding errors are nearly independent. Each is at most ``u32`` times the
+    partial sum, with a variance of a third of the square of this limit. The sum grows evenly, so the squares of the
+    partial sums add up to ``r / 3`` times the square of the final sum. The relative standard deviation is therefore
+    ``u32 r^(1/2) / 3``. The errors of B batches are also independent, so the error of their mean is
+    ``u32 r^(1/2) / (3 B^(1/2))``. The sum in float64 over batches adds an error of ``u64 B^(1/2) / 3``, which is
+    bounded by ``u64 B / 2``.
 
     **Error.** Products in float32 have smaller errors if a library sums in several registers at a time.
 

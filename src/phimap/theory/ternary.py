@@ -18,7 +18,7 @@ _LARGEST = 8.0
 _GRID = 400
 # A moment counts as matched if its error is below this share of the variance.
 _MATCHED = 1e-8
-# A linear term below this share of the variance counts as zero.
+# A squared linear term, or an error in d0, below this share of the variance counts as zero.
 _NEGLIGIBLE = 1e-10
 
 
@@ -96,10 +96,10 @@ def ternary_thresholds(target: Any, tau: float, *, levels: int = 3) -> Ternary:
     Notes
     -----
     Let u+ and u- be the thresholds in standard deviations and g the standard normal density. The moments d1 and d2
-    determine ``height (g(u+) + g(u-))`` and a weighted mean of u- and u+. The weights are g(u-) and g(u+), and the mean
-    is ``tau (4 d2 / d1)^(1/2) / tau^(1/2)``. One degree of freedom remains. It is chosen such that d0 is nearest to the
-    target's d0 and, among equally near solutions, the height is least. For the Gaussian kernel, d0 is matched exactly
-    for tau of about 2 or more.
+    determine ``height (g(u+) + g(u-)) = (tau d1)^(1/2)`` and a weighted mean of u- and u+. The weights are g(u-) and
+    g(u+), and the mean is ``(4 tau d2 / d1)^(1/2)``. One degree of freedom remains. It is chosen such that d0 is
+    nearest to the target's d0 and, among equally near solutions, the height is least. For the Gaussian kernel, d0 is
+    matched exactly for tau of about 2 or more.
 
     **Differs from the source in** the height, which is 1 in the publication. With height 1 the moments of the Gaussian
     kernel cannot be matched for tau of 1 or more.
@@ -147,7 +147,8 @@ def check_varies(variance: float, tau: float) -> None:
 def _nearest(mean: float, linear: float, d0: float) -> tuple[float, float]:
     """Return the distances of both thresholds from their weighted mean for which the function's d0 is nearest to `d0`.
 
-    The distance of the upper threshold comes first. Distances are in standard deviations.
+    The distance of the upper threshold comes first. Distances are in standard deviations. `mean` is the weighted mean,
+    and `linear` is ``(tau d1)^(1/2)``, see the notes of `ternary_thresholds`.
     """
     from scipy.optimize import brentq, minimize_scalar
 
@@ -180,7 +181,8 @@ def _nearest(mean: float, linear: float, d0: float) -> tuple[float, float]:
 def _below(mean: float, above: np.ndarray, far: bool) -> np.ndarray:
     """Return the distance q of the lower threshold with ``q g(mean - q) = above g(mean + above)``, by bisection.
 
-    The left side increases up to some q and then decreases, so there are two solutions. `far` selects the larger one.
+    g is the standard normal density. The left side increases up to some q and then decreases, so there are two
+    solutions. `far` selects the larger one.
     """
     peak = (mean + (mean**2 + 4) ** 0.5) / 2
     with np.errstate(divide="ignore"):

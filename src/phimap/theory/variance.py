@@ -1,4 +1,4 @@
-"""Variance and bias of random-feature estimates of the Gaussian kernel, as in the survey's Section 3.1."""
+"""Variance and bias of random-feature estimates of the Gaussian kernel: Section 3.1 of the survey by Liu et al."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def estimator_variance(method: str, tau: Any, s: int, d: int | None = None) -> A
     ``"fastfood"``               ``V + 6 tau^4 (E + tau^2 / 3) / s``      upper bound [cos, sin]
     ============================ ======================================== =========== ===========================
 
-    p is the number of ordered pairs of different directions within the same block, ``b d (d - 1) + r (r - 1)`` for s =
-    b d + r. The norm of ``w_i +- w_j`` is chi-distributed with 2 d degrees of freedom and its direction is uniform, so
+    p is the number of ordered pairs of different directions within the same block, ``b d (d - 1) + q (q - 1)`` for s =
+    b d + q. The norm of ``w_i +- w_j`` is chi-distributed with 2 d degrees of freedom and its direction is uniform, so
     the covariance of such a pair is F - E, which is ``-E tau^4 / (2 d)`` to order 1/d.
 
     B_r is the mean cosine of a uniform direction of norm ``sqrt(d)`` at the distance ``sqrt(r) tau``. Without radii

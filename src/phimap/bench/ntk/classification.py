@@ -4,9 +4,9 @@ Han, Avron, Shoham, Kim, Shin (2021), *Random features for the neural tangent ke
 set, hyper-parameters are chosen on the collection's tuning partition, and the accuracy is the mean over its four test
 splits. Kernels and features are used by support vector machines; the number of features is tuned as well, 10 to 100 for
 at most 600 rows and 20 to 200 for more. P90 and P95 are the shares of sets on which a method reaches 90 and 95 % of the
-best method's accuracy. PMA is its mean share of the best accuracy. ``"default"`` is `phimap.KernelClassifier` with
-default settings, which chooses hyper-parameters on the training rows of each split. ``"network"`` is scikit-learn's
-perceptron with the publication's depths and widths.
+best method's accuracy. PMA is a method's accuracy divided by the best accuracy, averaged over sets. ``"default"`` is
+`phimap.KernelClassifier` with default settings, which chooses hyper-parameters on the training rows of each split.
+``"network"`` is scikit-learn's perceptron with the publication's depths and widths.
 
 The publication has 90 sets of at most 5,000 rows (``--rows 5000``). The default is all sets of at most 300 rows.
 ``--features`` names the widths of features and of networks; ``--methods network --features 64,128,256`` leaves out the
@@ -235,7 +235,7 @@ def _findings(
 ) -> Iterator[Finding]:
     """Yield the figures of each method.
 
-    With a single method, the share of the best accuracy is always 1 and is omitted.
+    With a single method, P90, P95 and PMA are always 100 % and are omitted.
     """
     kept = list(_cells(published))[: None if len(shares) > 1 else 1]
     known, theirs = _cells(published)[kept], "90 sets of at most 5,000 rows"

@@ -137,8 +137,8 @@ def _prepared(
         inputs = np.asarray(phi.fit_transform(X)), np.asarray(phi.transform(X_test))
         return inputs, _each(LogisticRegression, max_iter=1000)
     if method in ("rbf", "ntk"):
-        # The Gaussian has the publication's first length scale, gamma = 1 / d for columns of variance 1, scaled to the
-        # rows.
+        # The Gaussian kernel has the publication's first length scale: gamma = 1 / (d v), for d columns and the
+        # variance v of all entries.
         kernel = NTK(depth) if method == "ntk" else Gaussian(_scale(X))
         K, K_test = kernel(X.astype(np.float64)), kernel(X_test.astype(np.float64), X.astype(np.float64))
         unit = float(K.trace()) / len(K) or 1.0

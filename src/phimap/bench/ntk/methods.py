@@ -33,7 +33,8 @@ def shared(depth: int, width: int, share: float, seed: int) -> FeatureMap:
 
 def gradient(depth: int, width: int, n_features: int, seed: int) -> FeatureMap:
     """Make gradient features of the network whose number of parameters is closest to `width`."""
-    # This solves (L - 1) w^2 + (d + 1) w = width for w, in a form that is also valid at L = 1.
+    # The number w of units in a layer solves (L - 1) w^2 + (d + 1) w = width, for depth L and d columns. The form of
+    # the solution is also valid at L = 1.
     linear = n_features + 1
     network = 2 * width / (linear + sqrt(linear**2 + 4 * (depth - 1) * width))
     return pm.NTKGradientFeatures(depth, max(1, round(network)), random_state=seed)

@@ -1,8 +1,8 @@
 """Condition numbers of regularised estimates of the arc-cosine kernel, with and without leverage-score sampling.
 
 Han, Avron, Shoham, Kim, Shin (2021), *Random features for the neural tangent kernel*, Section 4.1 and Figure 1: the
-condition number of ``(A_1 + alpha I)^{-1/2} (Z Z^T + alpha I) (A_1 + alpha I)^{-1/2}`` with ``alpha = 1e-4 n`` for 100
-to 1,000 rectified features.
+condition number of ``(A_1 + alpha I)^{-1/2} (Z Z^T + alpha I) (A_1 + alpha I)^{-1/2}`` for n rows, with
+``alpha = 1e-4 n``, for 100 to 1,000 rectified features Z. A_1 is the matrix of the arc-cosine kernel of order 1.
 
 The publication has three sets of the UCI repository, which its text does not name. The default is 1,000 rows each of
 two sets of the repository and of MNIST, which is not from the repository.
