@@ -74,9 +74,10 @@ def run(
 
     The exact kernel gets at most `exact_rows` training images and as many test images. If the exact kernel is among the
     methods, the other methods are fitted to these images as well. `device` is a parameter of `phimap.KernelClassifier`.
-    `disagreement` is the percentage of test images whose predicted label differs from the prediction of the exact
-    kernel; None if the exact kernel was not fitted to the same images. `n_components` is 0 for the exact kernel and for
-    the network.
+
+    In a measurement, `disagreement` is the percentage of test images whose predicted label differs from the prediction
+    of the exact kernel; None if the exact kernel was not fitted to the same images. `n_components` is 0 for the exact
+    kernel and for the network.
     """
     sizes = {(len(images.X), len(images.X_test))}
     few, exact = images, None

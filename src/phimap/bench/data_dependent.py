@@ -89,8 +89,9 @@ def run(
 
     Each method is first fitted once without timing, because its first fit compiles loops.
 
-    `scale` is the length scale of the kernel in units of the median distance, NaN if it was searched for. `error` is
-    the relative Frobenius error against the Gaussian kernel on test rows, NaN for methods that estimate another kernel.
+    In a measurement, `scale` is the length scale of the kernel in units of the median distance, NaN if it was searched
+    for. `error` is the relative Frobenius error against the Gaussian kernel on test rows, NaN for methods that estimate
+    another kernel.
     `score` is the accuracy in percent or 100 R2 on the test rows. `map_seconds` is the time of a separate fit of the
     map, NaN if the learner makes the map. `seconds` is the time of the learner's fit.
     """

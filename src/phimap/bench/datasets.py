@@ -109,7 +109,7 @@ def load(name: str, folder: str | os.PathLike[str] | None, seed: int = 0) -> Dat
 
 
 def locate(file: str, folder: str | os.PathLike[str] | None) -> Path:
-    """Return the path of a file in `folder`, or in the folder that the environment variable names.
+    """Return the path of a file in `folder`, or in the folder that the environment variable ``PHIMAP_DATA`` names.
 
     Raises
     ------
@@ -149,7 +149,10 @@ def unit_rows(X: np.ndarray) -> np.ndarray:
 
 
 def standardised(rows: np.ndarray, X: np.ndarray) -> np.ndarray:
-    """Scale rows, in float32, so that the columns of `X` have mean 0 and variance 1. Constant columns become 0."""
+    """Standardise `rows`, in float32, by the means and deviations of the columns of `X`.
+
+    Columns that are constant in `X` are only shifted by their mean.
+    """
     mean, deviation = X.mean(axis=0), X.std(axis=0)
     return ((rows - mean) / np.where(deviation > 0, deviation, 1.0)).astype(np.float32)
 

@@ -94,10 +94,10 @@ def run(
 ) -> Iterator[dict[str, Any]]:
     """Measure one task at every ratio, for the Gaussian kernel at the median distance and independent directions.
 
-    `train` and `test` are mean squared errors. `predicted_train` and `predicted_test` are the means over draws that
-    theory predicts. `covariates_test` is the test error predicted from Gaussian covariates, which are equivalent to the
-    features for Gaussian rows. `approximation` is the relative Frobenius error of the kernel estimate on the training
-    rows.
+    In a measurement, `train` and `test` are mean squared errors. `predicted_train` and `predicted_test` are the means
+    over draws that theory predicts. `covariates_test` is the test error predicted from Gaussian covariates, which are
+    equivalent to the features for Gaussian rows. `approximation` is the relative Frobenius error of the kernel estimate
+    on the training rows.
     """
     X, y, X_test, y_test = data.X, data.y, data.X_test, data.y_test
     kernel = pm.kernels.Gaussian(length_scale=median_length_scale(X))

@@ -88,8 +88,8 @@ def run(
 
     The error is measured on the same rows for all draws, and maps are fitted to other rows if there are enough. For
     each kernel, the loop over the seeds `draws` encloses the loop over methods, so that other load on the machine slows
-    all methods alike. `coef0` is the constant of the kernel. `fit_seconds` is the time of drawing the map, and
-    `seconds` the time of mapping the rows on which the error is measured.
+    all methods alike. In a measurement, `coef0` is the constant of the kernel, `fit_seconds` the time of drawing the
+    map, and `seconds` the time of mapping the rows on which the error is measured.
     """
     X = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))])
     rows = X[:n_rows]
@@ -146,7 +146,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 
 
 def _load(name: str, options: BenchOptions) -> np.ndarray:
-    """Load the rows (n, d) of a set. Regression sets are scaled to [0, 1], others as in the other experiments."""
+    """Load the rows (n, d) of a set. Columns of regression sets are scaled to [0, 1], other sets as `SETS` states."""
     if name in SETS:
         return load(name, options.data, options.seed).X
     if name not in REGRESSION:

@@ -1,6 +1,6 @@
 """Variances and bounds in the papers, compared with simulations.
 
-Liu et al. (2021), Section 3.1: the variance of an estimate at one pair of points, and its bias if it is biased. Han et
+Liu et al. (2021), Section 3.1: the variance of estimates at one pair of points, and the bias of biased ones. Han et
 al. (2021), Theorems 2 and 3 and Lemma 4, Zandieh et al. (2021), Theorems 6 and 7, and the survey's Table 3: the number
 of features with which ``K + alpha I`` is approximated to a factor of 1 +- epsilon. The rows are worst cases: on half a
 circle, in three tight clusters, or all equal. Lemma 3 of Han et al.: sketches of products. Lemma 3 of Zandieh et al.:
@@ -156,7 +156,10 @@ def _steps(X: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _modified_relu(X: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
-    """Return rectified features for directions from the modified distribution, which are normalised to unit length."""
+    """Return rectified features for directions from the distribution ``|w|^2 N(0, I)``, divided by their norms.
+
+    The norm of w affects no feature, so Gaussian directions are drawn.
+    """
     W = rng.standard_normal((X.shape[1], m))
     return np.sqrt(2 * X.shape[1] / m) * np.maximum(X @ (W / np.linalg.norm(W, axis=0)), 0)
 

@@ -59,7 +59,7 @@ _LOSSES = {"logistic": "log_loss", "svm": "hinge"}
 # Methods in the source's figures on accuracy by bytes, and in its figures on accuracy by the number of features.
 _OF_BYTES = ("trf", "lp-rff-1", "lp-rff-8", "nystroem", "nystroem-16")
 _OF_NUMBER = ("trf", "rff", "orf", "ssf")
-# Penalties that the gradient methods try. The one that is best on a fifth of the training rows is used.
+# Penalties that the gradient methods try. The penalty with the best accuracy on a fifth of the training rows is used.
 _PENALTIES = (1e-6, 1e-5, 1e-4)
 # Maximum number of training rows. With more rows the ranking is the same.
 _MOST_ROWS = 20_000
@@ -131,10 +131,11 @@ def run(
     """Train linear classifiers on every method's features, for the Gaussian kernel at the median distance.
 
     `methods` are keys of `METHODS`, `models` are members of `MODELS`. Each seed in `draws` draws the map, at most
-    `most_rows` training rows and as many test rows. `bytes` is the size of the features of one row. `seconds` is the
-    time of drawing the map, mapping the training rows and fitting. `accuracy` is the accuracy on the test rows in
-    percent. `error` is the mean squared error of ridge on the test rows, for targets of -1 and 1 (one-hot for more
-    classes); NaN for other models.
+    `most_rows` training rows and as many test rows.
+
+    In a measurement, `bytes` is the size of the features of one row. `seconds` is the time of drawing the map, mapping
+    the training rows and fitting. `accuracy` is the accuracy on the test rows in percent. `error` is the mean squared
+    error of ridge on the test rows, for targets of -1 and 1 (one-hot for more classes); NaN for other models.
     """
     _warm_up(methods)
     for draw in draws:

@@ -65,7 +65,10 @@ class TwoClasses:
 
 
 def mixture(seed: int = 0) -> TwoClasses:
-    """Draw the source's Gaussian mixture, with means ``4 e_a``, covariances ``(1 + 4 (a - 1) / sqrt(p)) I``."""
+    """Draw the source's Gaussian mixture of classes a = 1, 2 in p = 512 dimensions.
+
+    The means are ``4 e_a``, and the covariances are ``(1 + 4 (a - 1) / sqrt(p)) I``.
+    """
     law = pm.theory.GaussianMixture(4 * np.eye(2, _COLUMNS), 1 + 4 * np.arange(2) / _COLUMNS**0.5)
     X, labels = law.sample(8 * (_ROWS + _TEST_ROWS), random_state=seed)
     return TwoClasses("mixture", X, np.where(labels == labels.max(), 1.0, -1.0), scaled=True)
@@ -78,12 +81,12 @@ def of_classes(name: str, X: np.ndarray, y: np.ndarray, first: int, second: int)
 
 
 def run(data: TwoClasses, widths: Sequence[int], *, draws: Sequence[int] = range(5)) -> Iterator[dict[str, Any]]:
-    """Fit ridge regression with the exact kernel and on the features of each method; each seed also draws rows.
+    """Fit ridge regression with the exact kernel and on the features of each method.
 
-    `error` is the mean squared error against labels -1 and 1 on the test rows. `wrong` is the share of test rows for
-    which the sign of the output is wrong. `bytes` is the size of the features of one row, or of a row of the kernel
-    matrix. `seconds` is the time of drawing the map, mapping all rows, and forming inner products; it is the same at
-    every regularisation.
+    Each seed in `draws` draws the maps and the rows. In a measurement, `error` is the mean squared error against labels
+    -1 and 1 on the test rows. `wrong` is the share of test rows for which the sign of the output is wrong. `bytes` is
+    the size of the features of one row, or of a row of the kernel matrix. `seconds` is the time of drawing the map,
+    mapping all rows, and forming inner products; it is the same at every regularisation.
     """
     rows = np.random.default_rng(0).standard_normal((32, 16)) * (_TAU / 16) ** 0.5
     for phi in _maps(64).values():

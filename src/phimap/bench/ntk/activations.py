@@ -47,8 +47,9 @@ _STEP = 1e-4
 def network_kernel(X: np.ndarray, depth: int, activation: str, width: int, seeds: Sequence[int]) -> np.ndarray:
     """Mean gradient kernel (n, n) of networks ``v . h_L`` with ``h_l = (c / width)^(1/2) sigma(W_l h_(l-1))``.
 
-    All entries of v and W_l are independent standard Gaussians, and the gradient is with respect to all entries.
-    Products are formed in float32, and sums over networks in float64.
+    The input h_0 is a row of X, sigma is the activation, and ``c = 1 / E[sigma(z)^2]`` for standard Gaussian z. All
+    entries of v and W_l are independent standard Gaussians, and the gradient is with respect to all entries. Products
+    are formed in float32, and sums over networks in float64.
     """
     gain = (tangent_layer(activation).gain / width) ** 0.5
     total = np.zeros((len(X), len(X)))
@@ -97,9 +98,9 @@ def run(
 ) -> Iterator[dict[str, Any]]:
     """Measure the methods on rows of the set `name`; `networks` are the seeds of the networks.
 
-    `width` is the number of features of a map, or of units in each layer of a network. `draws` is the number of
-    networks in the mean, 1 for maps. `error` is the relative Frobenius error. `ratio` is the factor by which the exact
-    kernel must be multiplied to be closest to the estimate, 1 if the scale is unbiased.
+    In a measurement, `width` is the number of features of a map, or of units in each layer of a network. `draws` is the
+    number of networks in the mean, 1 for maps. `error` is the relative Frobenius error. `ratio` is the factor by which
+    the exact kernel must be multiplied to be closest to the estimate, 1 if the scale is unbiased.
     """
     for activation, depth, method in product(activations, depths, methods):
         networked = method == "networks"

@@ -101,7 +101,9 @@ def run(
 
     Methods are ``"default"``, members of `CLASSIFIERS` and `KERNELS`, and keys of `phimap.bench.ntk.methods.METHODS`.
     Networks and tangent kernels are tuned over `depths`, and networks and features also over `widths`; None means the
-    widths of the publication. `choice` describes the chosen hyper-parameters; it is empty for the default classifier.
+    widths of the publication.
+
+    In a measurement, `choice` describes the chosen hyper-parameters; it is empty for the default classifier.
     `validation` is the accuracy on the tuning partition and `accuracy` the mean over the four test splits, both in
     percent.
     """

@@ -57,11 +57,12 @@ def run(
     """Measure the methods, keys of `METHODS` or ``"shares"``, on one set of rows.
 
     The first seed of `draws` permutes the rows. All draws measure the error on the first `n_rows` of the permuted rows.
-    `name` is the name of the set. Widths that a method does not support are left out. `width` is the requested number
-    of features, and `n_components` the number that the method makes. `share` is the share of the sketch in the width,
-    None except for ``"shares"``. `error` is the relative Frobenius error, and `mse` the mean squared error of the
-    entries. `fit_seconds` is the time of drawing the map, and `seconds` the time of mapping the rows on which the error
-    is measured.
+    `name` is the name of the set. Widths that a method does not support are left out.
+
+    In a measurement, `width` is the requested number of features, and `n_components` the number that the method makes.
+    `share` is the share of the sketch in the width, None except for ``"shares"``. `error` is the relative Frobenius
+    error, and `mse` the mean squared error of the entries. `fit_seconds` is the time of drawing the map, and `seconds`
+    the time of mapping the rows on which the error is measured.
     """
     X = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))])
     rows = X[:n_rows]

@@ -107,8 +107,9 @@ def run(
 ) -> Iterator[dict[str, Any]]:
     """Fit every setting of every method to `SHOTS` rows of each class, which are drawn with the seeds `draws`.
 
-    Methods are members of `METHODS`. Random features are made with each of the `widths`; `width` is 0 for other
-    methods. `n_rows` is the number of labelled rows; `accuracy` is the accuracy on the test rows in percent.
+    Methods are members of `METHODS`. Random features are made with each of the `widths`. In a measurement, `width` is 0
+    for methods without random features, `n_rows` is the number of labelled rows, and `accuracy` is the accuracy on the
+    test rows in percent.
     """
     X_test, y_test = data.X_test[:most_rows], data.y_test[:most_rows]
     for draw in draws:

@@ -55,8 +55,8 @@ def run(
     """Fit every method at every width to at most `n_rows` rows, which are drawn with the seeds `draws`.
 
     Methods are keys of `METHODS`, or ``"exact"``, which is fitted to at most 5,000 rows. If ``"exact"`` is among the
-    methods, every method is fitted to these rows as well. `n_components` is 0 for the exact kernel. `accuracy` is the
-    accuracy on the test rows in percent. `seconds` is the time of fit and prediction.
+    methods, every method is fitted to these rows as well. In a measurement, `n_components` is 0 for the exact kernel,
+    `accuracy` is the accuracy on the test rows in percent, and `seconds` is the time of fit and prediction.
     """
     available = min(n_rows or len(data.X), len(data.X))
     sizes = sorted({min(available, _EXACT_ROWS), available}) if "exact" in methods else [available]

@@ -2,7 +2,7 @@
 
 Zandieh, Han, Avron, Shoham, Kim, Shin (2021), *Scaling neural tangent kernels via sketching and random features*,
 Section 5.3 and Table 2: 8,192 features, mean squared error in original units over four folds, and the seconds of the
-whole regression. Han et al. (2021), Table 2, is the same with 10,000 features.
+whole regression. Table 2 of Han et al. (2021) has the same measures with 10,000 features.
 
 The default is 10,000 rows of each set and 8,192 features; ``--rows 500000`` takes all rows, and ``--features 10000`` is
 the width of Han et al. Exact kernels are fitted to at most 5,000 rows, and the other methods to these rows as well. The
@@ -103,8 +103,10 @@ def run(
     If an exact kernel is among the methods and there are more than 5,000 rows, all methods are also fitted to 5,000 of
     the rows, and exact kernels only to these 5,000. Methods are ``"rbf"``, ``"rff"``, ``"ntk"`` or keys of
     `phimap.bench.ntk.methods.METHODS`. The seed draws the folds and the maps. Folds of the papers' sets are consecutive
-    rows, and folds of other sets are random. `depth` is 0 for kernels without a depth. `n_rows` is the number of
-    training and test rows together. `seconds` is the time of forming features, fitting and predicting.
+    rows, and folds of other sets are random.
+
+    In a measurement, `depth` is 0 for kernels without a depth. `n_rows` is the number of training and test rows
+    together. `seconds` is the time of forming features, fitting and predicting.
     """
     order = np.random.default_rng(seed).permutation(len(X))
     consecutive = name in PUBLISHED_ROWS

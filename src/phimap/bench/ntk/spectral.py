@@ -52,7 +52,8 @@ def run(
 ) -> Iterator[dict[str, Any]]:
     """Measure the methods, keys of `METHODS`, with `widths` rectified features on the first rows of a set.
 
-    `delta` is the smallest epsilon for which the spectral approximation holds.
+    In a measurement, `delta` is the smallest epsilon for which ``Z Z^T + alpha I`` lies between ``1 - epsilon`` and
+    ``1 + epsilon`` times ``A_1 + alpha I``.
     """
     X = data.X[:n_rows].astype(float)
     for method, width, draw in product(methods, widths, draws):

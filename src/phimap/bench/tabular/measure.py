@@ -139,10 +139,10 @@ def error_of(task: str, y: np.ndarray, predicted: np.ndarray) -> float:
 
 
 def log_loss_of(model: Any, X: np.ndarray, y: np.ndarray) -> float | None:
-    """Log loss of the probabilities of a fitted classifier; None if it gives none.
+    """Log loss of the probabilities of a fitted classifier; None if the classifier gives no probabilities.
 
-    Scikit-learn raises a probability of 0 to the spacing of floating-point numbers at 1. So does this function for
-    labels that the classifier has not seen.
+    A label that the classifier has not seen has the probability 0. Scikit-learn raises a probability of 0 to the
+    spacing of floating-point numbers at 1.
     """
     if not hasattr(model, "predict_proba"):
         return None

@@ -127,7 +127,12 @@ class Summary:
         return pd.DataFrame.from_dict(rows, orient="index")
 
     def overall(self) -> pd.DataFrame:
-        """Return a row per method: `tables`, `best`, mean `rank`, error ratios to peers, `seconds`, largest `GiB`."""
+        """Return a row for each method, over the tables on which it counts.
+
+        `tables` is the number of these tables, `best` the number of tables on which its error is least, and `rank` its
+        mean rank. The column of a peer has the geometric mean of the ratios of the method's errors to the peer's.
+        `seconds` is the geometric mean of its processor seconds, and `GiB` its largest increase of memory.
+        """
         frame = pd.DataFrame({"tables": self.errors.notna().sum()})
         frame["best"] = self.errors.eq(self.errors.min(axis=1), axis=0).sum()
         frame["rank"] = self.ranks().reindex(frame.index)
