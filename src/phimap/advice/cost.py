@@ -41,10 +41,10 @@ _CORRECTIONS, _CORRECTED_ROW, _TREE, _TREE_CELL = 1e11, 4e6, 2e8, 1e3
 # Typical number of boosting rounds. Number of times that trees are grown if there are few rows: once in each of three
 # folds.
 _ROUNDS, _GROWTHS_OF_FEW = 150, 3
-# Number of rows whose leave-one-out errors are computed for intervals. If trees are grown in folds, it is all rows.
+# Number of rows whose leave-one-out errors are computed for intervals. If trees are grown in folds, all rows are used.
 _LEFT_OUT = 1800
-# The choice of alpha begins with an eigenvalue problem of order `EXACT_ORDER`. Its operations divided by the cube of
-# the order are `_EIGENVECTORS`. For m features, `_CUBE` is the operations of all factorisations divided by ``m^3``, and
+# The choice of alpha begins with the eigenvalue problem of `EXACT_ORDER` of the m features. Its operations divided by
+# the cube of this order are `_EIGENVECTORS`. `_CUBE` is the operations of all factorisations divided by ``m^3``, and
 # `_SQUARE` is the operations of all Lanczos steps divided by ``m^2``.
 EXACT_ORDER, _EIGENVECTORS = 768, 33.0
 _CUBE, _SQUARE = 5 / 6, 6000
@@ -227,7 +227,7 @@ def cost(
     dtype of the features; sums, ``16 n m`` bytes. The choice of alpha takes ``5/6 m^3 + 6000 m^2`` operations in
     float64. Conjugate gradients take ``4 n m (k + 12)`` operations in a pass with k columns, where 12 accounts for the
     lower speed of narrow products, and a sketch of 1,024 directions. The time of stages that go over rows is divided by
-    the number of cores. One thread of a process reads while the others compute.
+    the number of cores. Without a cluster, one thread reads while the others compute.
 
     The bytes are computed from the known memory of the solver and of the batches of a learner. Added to them are the
     rows, the validation rows, and what a process holds before the fit.
@@ -451,8 +451,8 @@ def _memory(work: Workload, machine: Machine) -> tuple[float, float]:
     searching = _SEARCH_BYTES if work.search else 0.0
     solving = work.grown_bytes + validation * m * size
     if work.solver == "cholesky":
-        # The search for alpha begins with the eigenvectors of a smaller problem and their images. Two triangles are
-        # held meanwhile.
+        # The search for alpha begins with the eigenvectors of a smaller problem, and with the features of the
+        # validation rows in the basis of these eigenvectors. Two triangles are held meanwhile.
         order = min(m, EXACT_ORDER)
         exact = 2 * work.triangle_bytes + 24 * order**2 + (8 + size) * order * validation + validation * m * size
         solving, accumulating = max(solving, exact), work.triangle_bytes + work.batch_bytes + products

@@ -43,7 +43,7 @@ class Method:
         Returns the unfitted estimator, given the task, the number of features (None for the method's default) and the
         seed.
     says : str
-        Description for the page.
+        Description of the method in reports and in the documentation.
     most_rows : int or None
         Largest number of training rows for which the method is fitted; None for no limit.
     package : str
@@ -68,7 +68,7 @@ class Method:
 
 
 def encoding(method: Method) -> Method:
-    """Return the method for data frames with any columns.
+    """Return a version of the method that accepts data frames with any columns.
 
     A method that takes such frames is returned unchanged. A method with `make_for_frames` uses that function. Any other
     method is preceded by a `TableEncoder`.

@@ -37,7 +37,7 @@ def model_bytes(model: Any) -> int:
 
 
 def _written(write: Callable[[str], Any]) -> int:
-    """Return the bytes of the file that `write` writes."""
+    """Return the size in bytes of the file that `write` writes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.phimap"
         write(str(path))

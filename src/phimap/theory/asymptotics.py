@@ -230,8 +230,8 @@ def asymptotic_classification_error(
 
     **Cost.** As for `asymptotic_errors`.
 
-    **Differs from the source in** the loss: the squared loss alone, for which no equations have to be solved beyond
-    those of regression.
+    **Differs from the source in** the loss: only the squared loss is covered, which needs no equations beyond those of
+    regression.
 
     References
     ----------

@@ -21,7 +21,7 @@ class Printed:
     Attributes
     ----------
     formula : str
-        The printed formula.
+        The formula for the number of features that the source prints, as text.
     reason : str
         Why the proof gives a different formula.
     evaluate : callable or None

@@ -26,11 +26,9 @@ def product_sketch(epsilon: float, delta: float) -> float:
 
 
 def dimension_by_trace(n: int, alpha: float, trace: float) -> float:
-    """Return a bound on the statistical dimension of an n x n matrix of given trace.
+    """Return an upper bound on the statistical dimension of an n x n matrix of given trace.
 
-    Equal eigenvalues attain the bound.
-
-    The bound follows from Jensen's inequality.
+    The bound follows from Jensen's inequality. Matrices with equal eigenvalues attain it.
     """
     return trace / (trace / n + alpha)
 

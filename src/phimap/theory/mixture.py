@@ -24,9 +24,9 @@ class TernaryMixture(NamedTuple):
     Attributes
     ----------
     functions : tuple of Ternary
-        The functions.
+        Functions of the mixture; each feature uses one of them.
     shares : tuple of float
-        Shares of the functions, which sum to 1.
+        For each function, the share of the features that uses it. The shares sum to 1.
     """
 
     functions: tuple[Ternary, ...]

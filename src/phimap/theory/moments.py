@@ -31,7 +31,8 @@ _SPLIT = 0.382
 # Maximum number of successive splits of a panel, which locate a jump to a width of 1e-13. Maximum number of panels,
 # which only an activation with more than a thousand jumps reaches.
 _DEPTH, _MOST_PANELS = 64, 2000
-# A panel is split again if a split changes its integral by more than this share of the whole integral.
+# A panel is split again if a split changes its integral by more than this share of the sum of the absolute integrals of
+# all panels.
 _TOLERANCE = 1e-14
 # A variance below this share of the second moment counts as zero.
 _NOISE = 1e-12

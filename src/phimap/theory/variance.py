@@ -90,11 +90,12 @@ def estimator_variance(method: str, tau: Any, s: int, d: int | None = None) -> A
 
     **Error.** See "kind" in the table; F is evaluated with an error of about 1e-13.
 
-    **Differs from the source in** four points. The survey obtains the variance of NRFF by subtracting a term from the
-    variance of [cos, sin], and the result is negative for small tau. Li (2017) subtracts the term from the variance
-    with offsets. The survey's ratio for ORF holds for one block, s <= d; for several blocks, p / s replaces s - 1.
-    Circulant directions do not have the variance of independent directions: the covariances above are positive, and for
-    x - y in a random direction they double the variance at small tau. SORF's 6 tau / sqrt(d) is a bound on a bias.
+    **Differs from the source in** four points. The survey obtains the variance of normalised features (NRFF) by
+    subtracting a term from the variance of [cos, sin], and the result is negative for small tau. Li (2017) subtracts
+    the term from the variance with offsets. The survey's ratio of the variances of orthogonal (ORF) and independent
+    directions holds for one block, s <= d; for several blocks, p / s replaces s - 1. Circulant directions do not have
+    the variance of independent directions: the covariances above are positive, and for x - y in a random direction they
+    double the variance at small tau. The survey's 6 tau / sqrt(d) for SORF is a bound on a bias.
 
     References
     ----------
@@ -205,13 +206,13 @@ def _in_blocks(independent: Formula) -> Formula:
 
 
 def _pair_share(s: int, d: int) -> float:
-    """Ordered pairs of different directions within a block, over all ordered pairs."""
+    """Share of the ordered pairs of directions that are different directions of the same block of d directions."""
     blocks, rest = divmod(s, d)
     return (blocks * d * (d - 1) + rest * (rest - 1)) / s**2
 
 
 def _mean_cosine(tau2: np.ndarray, d: int) -> np.ndarray:
-    """Mean cosine of a uniform direction of norm sqrt(d)."""
+    """Mean of ``cos(w.z)`` over uniform directions w of norm sqrt(d), for z with ``|z|^2`` = `tau2`."""
     if d <= _MOST_BESSEL:
         return hyp0f1(d / 2, -d * tau2 / 4)
     nodes, weights = zonal_rule(d)
