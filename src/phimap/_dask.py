@@ -77,7 +77,7 @@ def lengths_of(X: Any) -> tuple[int, ...] | None:
 
 
 def shared(value: Any) -> Any:
-    """`value` as a task. Each worker then receives the value only once for all its tasks."""
+    """Wrap `value` as a task, so that each worker receives the value only once for all its tasks."""
     from dask.delayed import delayed
 
     return delayed(value, traverse=False, pure=False)

@@ -13,7 +13,7 @@ from phimap._printable import printable
 
 # Maximum length of a text in an error message. Parsers quote the text that causes an error, which may be a whole row.
 _LONGEST_QUOTE = 200
-#: Characters of wildcards in the names of files.
+#: Characters that begin a wildcard in a file name.
 WILD = "*?["
 
 

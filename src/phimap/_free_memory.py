@@ -63,7 +63,7 @@ def _of_groups(proc: Path, groups: Path) -> Iterator[int]:
 
 @cache
 def _folders(root: Path, inner: str) -> set[Path]:
-    """The folders of a control group and of the groups around it."""
+    """The folders of the control group `inner` below `root`, and of all groups that contain it."""
     # In a container the path may refer to the host. The root folder is then the container's own group.
     return {root, *(root / part for part in (Path(inner), *Path(inner).parents))}
 

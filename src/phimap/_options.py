@@ -37,7 +37,7 @@ Quiet = Annotated[bool, Option("No progress and no summary, only the result line
 
 
 def flag(name: str) -> str:
-    """The option that sets the field `name`."""
+    """The command-line option that sets the field `name`, such as ``"--n-jobs"``."""
     return f"--{name.replace('_', '-')}"
 
 

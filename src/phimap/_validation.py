@@ -113,7 +113,7 @@ def check_unmasked(X: Any, name: str = "X") -> None:
 
 
 def check_indices(X: Any, name: str = "X") -> None:
-    """Raise if the row bounds or column indices of a CSR matrix do not fit it, before compiled code reads them."""
+    """Raise if row bounds or column indices of a CSR matrix are out of range. Compiled code does not check them."""
     if not sparse.issparse(X) or X.format != "csr":
         return
     try:

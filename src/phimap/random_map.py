@@ -60,8 +60,8 @@ class MapRecord(Record, ABC):
     def unwhitened(self, coefs: np.ndarray) -> tuple[MapRecord, np.ndarray]:
         """Return a record and float64 coefficients with the same linear outputs.
 
-        The features of the new record may be cheaper. Then they are nearly dependent, and their products with the
-        coefficients must be summed in float64. The record must not be bound.
+        The new record may have cheaper features, which are not whitened. These are nearly linearly dependent, so their
+        products with the coefficients must be summed in float64. The record must not be bound.
         """
         return self, coefs
 

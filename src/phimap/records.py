@@ -109,7 +109,7 @@ def of_signs(*shape: int | str | None) -> dict[str, Entries]:
 
 
 def of_entries(kind: str, *shape: int | str | None, **facts: Any) -> dict[str, Entries]:
-    """Metadata of an array field of any kind that `Entries` lists."""
+    """Metadata of an array field whose entries are of the given `kind`, see `Entries`."""
     return {DECLARED: Entries(shape, kind, **facts)}
 
 
@@ -157,7 +157,7 @@ class Record:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the arrays on the host; floats take half of that once bound to float32."""
+        """Bytes of the arrays on the host. Floats take 8 bytes there, and 4 bytes once bound to float32."""
         if not is_dataclass(self):
             raise TypeError(f"{type(self).__name__} must be a frozen dataclass.")
         return sum(_n_bytes(getattr(self, f.name)) for f in fields(self))

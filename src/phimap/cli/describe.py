@@ -63,7 +63,7 @@ def leading_columns(model: Any, count: int) -> list[tuple[str, float]]:
 
 
 def form_text(scaling: Any) -> str:
-    """The form in which amounts enter the kernel."""
+    """The form in which amounts enter the kernel, in words: ranks, or squashed tails."""
     return "ranks" if scaling.ranks is not None else "squashed tails"
 
 

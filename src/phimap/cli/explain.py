@@ -34,9 +34,9 @@ from phimap.io.batching import Block, joined
 from phimap.io.model import load
 from phimap.tables.frames import n_rows_of, rows_at
 
-# Largest number of pairs of columns in a report, and least share of the variance of a pair in it.
+# Maximum number of pairs of columns in a report, and least share of the outputs' variance that a listed pair has.
 _PAIRS, _LEAST_SHARE = 8, 1e-3
-# Pairs are named only if the table has at most this number of columns. Its 2,000 pairs take seconds.
+# Pairs are listed only if the table has at most this number of columns. The 2,000 pairs of 64 columns take seconds.
 _MOST_COLUMNS = 64
 # Number of rows that are read at a time.
 _BATCH = 4096
@@ -197,7 +197,10 @@ def _page(
 
 
 def _pairs(options: ExplainOptions, model: Any, background: Any, n_columns: int) -> list[tuple[str, str, float]]:
-    """Return the largest effects of pairs, with levels from the background; nothing for too few rows or columns."""
+    """Return the pairs of columns with the largest effects on outputs of `background` rows, and their shares.
+
+    The list is empty if there are too few background rows, fewer than two columns or too many columns.
+    """
     if not 1 < n_columns <= _MOST_COLUMNS or n_rows_of(background) < LEAST_ROWS:
         return []
     with Stages(not options.quiet).stage("pairs of columns"):

@@ -159,7 +159,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
         if options.scheduler is not None:
             _fit_on_workers(learner, training, overview.n_train, options.scheduler, names)
         else:
-            # The first pass did not weigh the rows. Rows of weight 0 are left out, so their number is not known.
+            # The first pass did not weigh the rows. Rows of weight 0 are left out, so the number of rows is not known.
             weighted = training if weights is None else replace(training, weights=weights, n_rows=None)
             learner.fit_batches(
                 weighted,
@@ -283,7 +283,7 @@ def _check(options: FitOptions) -> None:
 
 
 def _task_of_loss(loss: str) -> str | None:
-    """The task that a loss is for; None if it is for both."""
+    """The task that a loss is for; None if the loss suits both tasks."""
     if loss in ("auto", "squared"):
         return None
     return "regression" if loss in REGRESSION_LOSSES else "classification"

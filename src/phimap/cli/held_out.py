@@ -46,7 +46,7 @@ def score(
     """Score a model on held-out rows.
 
     A linear model of least squares, or of classes, is fitted to a `sample` of training rows and scored as well. It is
-    omitted for the losses of quantiles and for deviances. `mean` is that of the training targets, as in `scores_of`.
+    omitted for the losses of quantiles and for deviances. `mean` is the mean training target, see `scores_of`.
     """
     scores = scores_of(model, task, mean)
     linear = None if sample is None or isinstance(scores, LossScores) else _linear(sample, task)

@@ -35,7 +35,7 @@ class ModelRows:
     table : Rows
         The opened table, which counts the rows that could not be used.
     model : estimator
-        The model.
+        The saved model for which the rows are prepared.
     n_filled, n_infinite : int
         For a model of numbers: number of rows so far with a replaced missing cell, and number of rows so far that were
         left out because of an infinite cell.

@@ -68,7 +68,7 @@ def kinds(option: str, text: str) -> dict[str, str]:
 
 
 def background_path(option: str, text: str) -> str:
-    """Read the path of a table; a number is more likely to be meant for another option."""
+    """Read the path of a table. Raise for a number, which is probably meant for ``--background-rows``."""
     if text.isdigit() and not Path(text).exists():
         raise ValueError(f"{option} must be a table, got {text}. The number of rows is --background-rows {text}.")
     return data_path(option, text)

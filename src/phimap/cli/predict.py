@@ -88,14 +88,17 @@ def run(options: PredictOptions) -> None:
 
 
 def _kind(targets: np.ndarray) -> str:
-    """``"text"`` or ``"numbers"``. Text from data frames is stored in arrays of objects."""
+    """What the targets are: ``"text"`` or ``"numbers"``. Text from data frames is stored in arrays of objects."""
     return "text" if isinstance(targets.ravel()[0], str | bytes) else "numbers"
 
 
 def _predictions(
     model: Any, data: str, opened: ModelRows, scores: Scores | None, extra: Uncertainty, far: FarRows
 ) -> Iterator[tuple[pa.Table, np.ndarray]]:
-    """Yield a table of predictions and the row numbers for each batch, with names of images; also update `scores`."""
+    """Yield a table of predictions and the row numbers (r,) of each batch, and update `scores`.
+
+    For images, the first column of the table holds the names of the files.
+    """
     for X, y, numbers in read_ahead(opened.batches(feature_rows(model.feature_map_.record_.n_components, 4))):
         with far.counted(len(X)):
             predicted, decisions = outcomes(model, X)
