@@ -1,7 +1,7 @@
 """Feature maps: transformers whose features have inner products that estimate a kernel.
 
 `fit` takes constants from the kernel (such as its spectral density) and draws directions from a projection or a sketch.
-It stores both in a record. Each subfolder holds one construction. `defaults.py` chooses the map for a kernel. Start
+It stores both in a record. Each subfolder holds one family of maps. `defaults.py` chooses the map for a kernel. Start
 with `fourier.py`, the simplest map.
 """
 

@@ -41,7 +41,7 @@ def draw_best(
     streams: dict[str, np.random.Generator],
     measured_error: Callable[[MapRecord], float] | None,
 ) -> MapRecord:
-    """Draw the plan with the least error, or the fallback if its predicted error is below the error of every plan.
+    """Draw the plan with the least error, or the fallback if its predicted error is less than that of every plan.
 
     Plans are ordered by the reliability of their predictions, the most reliable first. If several plans have similar
     predictions, all of them are drawn, and the map with the least `measured_error` is returned. If `measured_error` is

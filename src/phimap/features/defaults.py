@@ -52,7 +52,7 @@ class ScaledRecord(MapRecord):
     record : MapRecord
         The map.
     factor : float
-        Factor of all features.
+        Factor of all features: the square root of the kernel's weight in the sum.
     """
 
     record: MapRecord

@@ -12,6 +12,7 @@ class ProjectedRecord(MapRecord):
     Attributes
     ----------
     projection : ProjectionRecord
+        The directions W.
     """
 
     projection: ProjectionRecord

@@ -21,7 +21,7 @@ _CHANNELS = (1, 3, 4)
 
 
 class ImageRecord(MapRecord):
-    """A map of images, each of which is one row.
+    """Base class of records of maps of images. Each input row holds one image.
 
     Attributes
     ----------
@@ -91,9 +91,9 @@ class ConvolutionalFeatures(FeatureMap):
 def _has_channels_first(first: int, second: int, third: int) -> bool:
     """Whether the axes of an image seem to be channels, height and width.
 
-    This requires three conditions: the length of the last axis is not a usual number of channels; the last two axes
-    have similar lengths, as the sides of an image; the length of the first axis is a usual number of channels, or at
-    least twice the other lengths.
+    Three conditions must hold. The length of the last axis is not a usual number of channels. The last two axes have
+    similar lengths, like the sides of an image. The length of the first axis is a usual number of channels, or at least
+    twice the other lengths.
     """
     short, long = sorted((second, third))
     if third in _CHANNELS or long > 2 * short:

@@ -27,9 +27,11 @@ class ConvolutionGradientRecord(ImageRecord):
     filter_size : int
         Height and width of the filters.
     filters : tuple of ndarray of shape (filter_size^2 * n_inputs, width)
-        Filters of the layers, first to last. Rows are ordered by pixel of the filter, then by input channel.
+        Filters of the layers, first to last, for `n_inputs` channels into a layer and `width` channels out of it. Rows
+        are ordered by pixel of the filter, then by input channel.
     readout : ndarray of shape (width,) or (height * image width, width)
-        Weights of the output: for the mean over pixels, or for every pixel.
+        Weights of the output. The first shape has a weight for each channel of the mean over pixels, the second for
+        each channel of every pixel.
     """
 
     image_shape: tuple[int, int, int] = field(metadata=of_number(least=1, most=LONGEST_SIDE))
@@ -77,7 +79,10 @@ class ConvolutionGradientRecord(ImageRecord):
             signal = pixels.carrying(ops.matmul(signal.windows(ops, self.filter_size), turned) * slopes.pop())
 
     def _forward(self, ops: Ops, pixels: Pixels) -> tuple[list[Array], list[Array]]:
-        """Inputs (n h w, q^2 k) of each layer, as windows, and derivatives of its activations (n h w, width)."""
+        """Return the windows of the inputs of each layer, and the derivatives of its activations.
+
+        Their shapes are (pixels, inputs per window) and (pixels, width).
+        """
         width = self.readout.shape[-1]
         # With the factor sqrt(2 / (q^2 width)) the activations have the covariance G_h of the kernel's recursion.
         gain = ops.constant(np.full(width, (2.0 / width) ** 0.5 / self.filter_size))

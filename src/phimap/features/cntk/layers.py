@@ -14,7 +14,7 @@ from phimap.records import Record
 
 @dataclass(frozen=True)
 class LayerInput:
-    """The inputs of layer h at all pixels.
+    """The inputs of layer h at all pixels. `CNTKSketch` defines the symbols.
 
     Attributes
     ----------
@@ -74,13 +74,13 @@ class ConvolutionLayer(Record):
 
     @property
     def phi_widths(self) -> tuple[int, int]:
-        """Number of exact features of phi_h, and of all its features."""
+        """Number of features of phi_h that were never folded, and number of all its features."""
         exact = 1 + self.window.exact_components
         return exact, 1 + self.window.n_components + (self.relu.n_components if self.relu else 0)
 
     @property
     def eta_widths(self) -> tuple[int, int]:
-        """Number of exact features of eta_h, and of all its features."""
+        """Number of features of eta_h that were never folded, and number of all its features."""
         exact, width = self.phi_widths
         if self.product is not None:
             width += self.product.rows[0].shape[0]
@@ -106,7 +106,7 @@ class ConvolutionLayer(Record):
         return patch, _of_length(ops, psi, entering.lengths[part])
 
     def products(self, ops: Ops, entering: LayerInput, part: slice, patch: Array, psi: Array) -> tuple[Array, Array]:
-        """Return the transform of psi_{h-1}, and the sketch of its products with the slopes, scaled to exact length."""
+        """Return the Hadamard transform of psi_{h-1}, and the sketch of psi_{h-1} (x) slopes, scaled to its length."""
         product: ProductRecord = self.product  # pyright: ignore[reportAssignmentType] -- not None after layer 1
         first, second = product.transforms(ops, psi, self.slopes(ops, entering, part, patch))
         products = product.products(ops, first, second)
@@ -124,7 +124,7 @@ class ConvolutionLayer(Record):
         return features
 
     def values(self, ops: Ops, entering: LayerInput, part: slice, patch: Array, filter_size: int) -> Array:
-        """phi_h (r, k) for unit patches."""
+        """Return phi_h (r, k) of the pixels in `part`, given their unit patches."""
         roots, moments, n = entering.roots[part], entering.moments.of(part), 1 + self.window.n_components
         phi = ops.empty((patch.shape[0], self.phi_widths[1]))
         phi[:, 0] = moments.value
@@ -142,8 +142,8 @@ class ConvolutionLayer(Record):
         exact, width = self.phi_widths
         eta = ops.empty((phi.shape[0], self.eta_widths[1]))
         if self.tangent_window is None:
-            # psi_1 is the patch of phi_1, and r d_0(r) = h_1(r) by Stein's lemma. The linear parts of phi_2 and of the
-            # product are therefore equal, and become one part times sqrt(2).
+            # psi_1 is the patch of phi_1, and r d_0(r) = h_1(r) by Stein's lemma (symbols: see units.py). The linear
+            # parts of phi_2 and of the product are therefore equal. They are stored once, multiplied by sqrt(2).
             ops.copy(phi, eta)
             eta[:, 1 : 1 + self.window.n_components] *= 2**0.5
             end = width

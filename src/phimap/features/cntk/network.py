@@ -16,10 +16,10 @@ from phimap.features.cntk.units import FoldedUnits, Units
 from phimap.ops import Array, Ops
 from phimap.records import of_number, of_signs
 
-# The images that all threads process at a time take at most one part in this many of the byte budget.
+# The images that all threads process at a time take at most 1 / _BUDGET_SHARE of the byte budget.
 _BUDGET_SHARE = 4
-# Number of regions of the largest size that fit into this part of the byte budget. The size of a region affects the
-# rounding of sums over pixels, so it depends neither on the number of threads nor on the free memory.
+# A region takes at most 1 / _REGIONS of that share. The size of a region affects the rounding of sums over pixels, so
+# it depends neither on the number of threads nor on the free memory.
 _REGIONS = 8
 # Numbers stored per pixel in addition to its features: variances and moments of the layers.
 _NUMBERS = 10
@@ -44,7 +44,7 @@ class CNTKRecord(ImageRecord):
     layers : tuple of ConvolutionLayer
         First to last layer, at least two.
     pixel_window : WindowRecord
-        Window that adds up one number per pixel, without random signs.
+        Window that sums one number per pixel, such as its variance, without random signs.
     pixel_signs : tuple of two ndarrays of int8, shapes (height, n_components) and (width, n_components), or None
         Without pooling, random signs of the image rows and columns. The features of a pixel are multiplied by the signs
         of its row and its column, and summed over pixels. None averages over pixels instead.
@@ -113,7 +113,7 @@ class CNTKRecord(ImageRecord):
             ops.scale_rows_in_place(pooled, norms)
 
     def _regions(self, ops: Ops, n_images: int) -> Iterator[Region]:
-        """Return regions of pixels. A region and the pixels on which its features depend fit the byte budget."""
+        """Yield regions that cover an image. Each fits `_region_bytes` with the pixels on which its features depend."""
         height, width, _ = self.image_shape
         most = _region_bytes() // (n_images * self._stored_width * ops.dtype.itemsize)
         if height * width <= most:
@@ -197,7 +197,10 @@ class CNTKRecord(ImageRecord):
             pooled[part.images] += total * (1 / self._filter_size)
 
     def _side_by_side(self, ops: Ops, linear: Array, products: Array) -> Array:
-        """Features of psi_L: first degree 0 of the derivative's dual, then its other degrees."""
+        """Features (r, n_components) of psi_L: degree 0 of the derivative's dual, then its other degrees.
+
+        For a single component, the sum of both.
+        """
         features = ops.empty((linear.shape[0], self.n_components))
         if self.n_components == 1:
             ops.copy(linear + products, features)

@@ -1,4 +1,4 @@
-"""The parts of a layer of `CNTKSketch`: windows, random features of kappa's remainder, and sketched products."""
+"""The parts of a layer of `CNTKSketch`: windows, random features of kappa_0 and kappa_1, and sketched products."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class WindowRecord(Record):
         Random signs. If there is no rotation, these are the orthogonal cosine transforms of random signs over the
         window.
     rotation : ndarray of int8, shape (p,), or None
-        Signs of a randomised Hadamard transform of the features before folding, which spreads them evenly.
+        Signs of a randomised Hadamard transform, of length p, of the features before folding. It spreads their energy
+        evenly.
     """
 
     filter_size: int = field(metadata=of_number(least=1, most=LONGEST_SIDE))
@@ -78,7 +79,7 @@ class WindowRecord(Record):
     ) -> WindowRecord:
         """Draw a window that keeps `exact` features of each pixel.
 
-        If these would take more than `widest` features, all features are rotated and folded instead.
+        If the exact features of a whole window are more than `widest`, all features are rotated and folded instead.
         """
         sign_rng, rotation_rng = rng.spawn(2)
         rotation = None
@@ -87,8 +88,8 @@ class WindowRecord(Record):
             exact, n_features = 0, rotation.shape[0]
         others = n_features - exact
         if others:
-            # A projection would pad the width to the next power of two anyway, so that width is used. If there are
-            # exact features, the folded features have small norms, and half of this width suffices.
+            # The transforms of the next layer pad their input to a power of two anyway, so the total width is a power
+            # of two. If there are exact features, the folded features have small norms, and half of the width suffices.
             kept = exact * filter_size**2
             folded = min(padded_width(kept + (folded // 2 if kept else folded)) - kept, others)
         signs = fair_factors(sign_rng, (filter_size**2, others))
@@ -109,7 +110,7 @@ class WindowRecord(Record):
 
     @property
     def stored_width(self) -> int:
-        """Number of stored features per pixel."""
+        """Number of features per pixel that `prepare` returns and `apply` takes."""
         return self.exact + self.signs.shape[1]
 
     def prepare(self, ops: Ops, features: Array) -> Array:
@@ -128,7 +129,8 @@ def draw_remainder(
 ) -> RectifiedRemainderRecord:
     """Random features of kappa_1 (order 1) or kappa_0 (order 0) on unit rows, without the degrees 0 and 1.
 
-    The features are ``(|g| - c) / sqrt(2)`` and ``(sign(g) - c g) / sqrt(2)`` for projections g of unit variance.
+    The features are ``(|g| - c) / sqrt(2)`` and ``(sign(g) - c g) / sqrt(2)`` for projections g of unit variance, with
+    the constant c of `_share`.
     """
     scale = (2 * n_components) ** -0.5
     if n_features > WIDEST_DENSE:
@@ -189,7 +191,7 @@ class ProductRecord(Record):
         return first[:, self.linear_rows] * max(self.linear_rows.shape[0], 1) ** -0.5
 
     def products(self, ops: Ops, first: Array, second: Array) -> Array:
-        """Sketch of ``x (x) y``."""
+        """Sketch of ``x (x) y``, given the transforms of x and of y."""
         n_rows = self.rows[0].shape[0]
         out = ops.empty((first.shape[0], n_rows))
         gather_product(ops, first, self.rows[0], second, self.rows[1], n_rows**-0.5, out)
@@ -197,7 +199,9 @@ class ProductRecord(Record):
 
 
 def _share(n_features: int) -> float:
-    """The constant c of `draw_remainder` for directions of length sqrt(d): it solves ``c^2 - 2 c E|g| = -2 / pi``.
+    """The constant c of `draw_remainder`: it solves ``c^2 - 2 c E|g| = -2 / pi``.
+
+    g is the projection of a unit row on a uniformly random direction of length ``sqrt(n_features)``.
 
     The energy of ``|g| - c`` is then ``1 - 2 / pi``, as for Gaussian g with ``c = E|g|``. On the sphere, E|g| is larger
     than for Gaussian g, especially if there are few features.

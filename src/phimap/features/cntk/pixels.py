@@ -39,7 +39,17 @@ class Region(NamedTuple):
 
 
 class PixelPart(NamedTuple):
-    """A part of the pixels of several images: either all pixels of some images, or some pixels of one image."""
+    """A part of the pixels of several images: either all pixels of some images, or some pixels of one image.
+
+    Attributes
+    ----------
+    images : slice
+        The images.
+    pixels : slice
+        The pixels within each of these images.
+    rows : slice
+        The rows of `Pixels.rows` that hold these pixels.
+    """
 
     images: slice
     pixels: slice
@@ -110,7 +120,7 @@ class Pixels:
         return windows(ops, ops.contiguous(self.rows), self.shape, part, filter_size, exact, signs, folded)
 
     def of_each_image(self) -> Iterator[slice]:
-        """The rows of each image in turn."""
+        """Slices of `rows`, one for each image in turn."""
         return (slice(first, first + self.per_image) for first in range(0, self.rows.shape[0], self.per_image))
 
     def parts(self, most: int) -> Iterator[PixelPart]:

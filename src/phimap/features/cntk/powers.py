@@ -21,10 +21,10 @@ _END_WEIGHT = 1e3
 def remainder_powers(
     order: int, layer: int, degree: int, fold: float, n_features: int, n_components: int, rng: np.random.Generator
 ) -> MapRecord | None:
-    """Sketches of the powers 2, ..., `degree`; their weighted sum estimates kappa without the degrees 0 and 1.
+    """Sketches of the powers 2, ..., `degree`; their weighted sum estimates kappa_1 (order 1) or kappa_0 (order 0).
 
-    For homogeneous units with a share `fold` of the absolute value, this remainder is multiplied by ``2 fold``. Returns
-    None if all weights are 0.
+    The degrees 0 and 1 are left out. For homogeneous units with a share `fold` of the absolute value, the sum is
+    multiplied by ``2 fold``. Returns None if all weights are 0.
     """
     weights = {power: 2 * fold * weight for power, weight in fitted_weights(order, layer, degree, fold).items()}
     if not weights or fold == 0:
@@ -37,7 +37,7 @@ def remainder_powers(
 
 
 def fitted_weights(order: int, layer: int, degree: int, fold: float = 0.5) -> dict[int, float]:
-    """Nonnegative coefficients of the powers 2 and above, for kappa_1 (order 1) or kappa_0 (order 0).
+    """Positive coefficients of the powers 2, ..., `degree`, by power, for kappa_1 (order 1) or kappa_0 (order 0).
 
     Cosines range over [-1, 1] in the first layer. In later layers they are values of the dual of the previous layer:
     nonnegative for the ReLU, and at least ``min(0, 2 fold - 1)`` for other units.

@@ -245,7 +245,7 @@ class CNTKSketch(ConvolutionalFeatures):
     ) -> tuple[ConvolutionLayer, ...]:
         """Draw the layers for images with `channels` channels."""
         size, depth = int(self.filter_size), int(self.depth)
-        # If there were more exact features than this, they would be rotated and folded with the other features.
+        # If a window had more exact features than this, all its features would be rotated and folded.
         widest = max(self.n_components, 2 * hidden)
         layers: list[ConvolutionLayer] = []
         phi = eta = (channels, channels)

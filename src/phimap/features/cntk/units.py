@@ -1,6 +1,7 @@
 r"""The activations of `CNTKSketch`: coefficients of their duals in degrees 0 and 1, and features of other degrees.
 
 For a pair of pixels with inputs u and v of standard deviations r and r', Mehler's formula gives both duals,
+with the factor c that normalises the activation,
 
 .. math:: c\, \mathbb{E}\, \sigma(u)\, \sigma(v) = \sum_k h_k(r)\, h_k(r') \cos^k, \quad
           c\, \mathbb{E}\, \sigma'(u)\, \sigma'(v) = \sum_k d_k(r)\, d_k(r') \cos^k
@@ -41,7 +42,9 @@ _STEP = 2.0**-7
 
 
 class ActivationMoments(NamedTuple):
-    """Hermite coefficients and energies (r,) at the standard deviation of each pixel: see the module's docstring.
+    """Hermite coefficients and energies of an activation at the standard deviation of each pixel, shape (pixels,).
+
+    The module's docstring defines the symbols.
 
     Attributes
     ----------
@@ -77,11 +80,14 @@ class Units(Record):
 
     @abstractmethod
     def entering(self, ops: Ops, patch: Array, roots: Array) -> Array:
-        """Inputs of the remainder's features: unit patches (r, k), scaled to lengths `roots` if necessary."""
+        """Inputs (r, k) of the map that `draw` returns, made from unit patches (r, k).
+
+        They are the unit patches for a homogeneous activation, else patches of lengths `roots`.
+        """
 
     @abstractmethod
     def scale_values(self, ops: Ops, features: Array, roots: Array) -> None:
-        """Scale the remainder's features (r, k) in place to patches of lengths `roots`."""
+        """Scale features (r, k) from the map that `draw` returns, in place, to patches of lengths `roots`."""
 
     @abstractmethod
     def draw(self, order: int, n_features: int, n_components: int, rng: np.random.Generator) -> MapRecord | None:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 # Largest number of steps. The iteration ends earlier if the relative decrease of the objective in a step, or the
-# projected gradient, is below the second number.
+# projected gradient, is below _TOLERANCE.
 _MOST_STEPS, _TOLERANCE = 2000, 1e-10
 
 

@@ -34,7 +34,7 @@ class SelectedRecord(MapRecord):
     Attributes
     ----------
     inner : MapRecord
-        The other map.
+        The map whose features are selected.
     columns : ndarray of shape (n_components,)
         Indices of the features that are kept.
     factors : ndarray of shape (n_components,)
@@ -74,7 +74,10 @@ class SelectedRecord(MapRecord):
 
 
 def selected(inner: MapRecord, columns: np.ndarray, factors: np.ndarray) -> MapRecord:
-    """The map with some columns of `inner`. Fourier maps with stored directions do not compute the other columns."""
+    """The map with some columns of `inner`, each multiplied by its factor.
+
+    Fourier maps with stored directions do not compute the other columns.
+    """
     if not isinstance(inner, FourierRecord) or type(inner.projection) is not DenseRecord:
         return SelectedRecord(inner, columns, factors)
     if inner.normalize_output:

@@ -30,7 +30,7 @@ _JITTER = 4
 
 @dataclass(frozen=True)
 class Items:
-    """The items, by their inner products.
+    """Items, given by the inner products of their vectors.
 
     Attributes
     ----------
@@ -137,7 +137,8 @@ def online(items: Items, ridge: float, oversampling: float, rng: np.random.Gener
 
     An item enters with q = `oversampling` copies. The score of an item among the items seen so far can only fall. The
     score p of a copy is therefore the smallest estimate so far. If p falls, a copy is kept with the probability new p /
-    old p, so that the expected number of copies is ``q p``. Items enter in blocks of the size of the dictionary.
+    old p, so that the expected number of copies is ``q p``. Items enter in blocks of the size of the dictionary, at
+    least 64.
     """
     copies = max(1, round(oversampling))
     places, chances, left = np.empty(0, np.intp), np.empty(0), np.empty(0, np.int64)

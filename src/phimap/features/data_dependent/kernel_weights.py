@@ -18,7 +18,10 @@ _FOLDS = 2
 
 
 def least_squares_weights(kernel: Kernel, rows: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    """Nonnegative weights (l,) that minimise ``|K - sum_j a_j C_j|_F``, where C_j has entries ``cos(<w_j, x - y>)``."""
+    """Nonnegative weights (l,) that minimise ``|K - sum_j a_j C_j|_F``, where C_j has entries ``cos(<w_j, x - y>)``.
+
+    K is the kernel matrix of `rows`.
+    """
     return nonnegative_solution(*_normal_equations(kernel, rows, frequencies))
 
 
@@ -56,7 +59,10 @@ def _normal_equations(kernel: Kernel, rows: np.ndarray, frequencies: np.ndarray)
 
 
 def nonnegative_solution(gram: np.ndarray, moments: np.ndarray, penalty: float = 0.0) -> np.ndarray:
-    """Nonnegative minimiser (l,) of ``a^T G a - 2 a^T b + penalty g |a|^2``, where g is the mean diagonal of G."""
+    """Nonnegative minimiser (l,) of ``a^T G a - 2 a^T b + penalty g |a|^2``.
+
+    G is `gram`, b is `moments`, and g is the mean diagonal of G.
+    """
     order = len(gram)
     mean = np.trace(gram) / order
     ridge = (penalty + _JITTER * order * np.finfo(np.float64).eps) * mean

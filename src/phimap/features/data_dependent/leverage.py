@@ -74,9 +74,10 @@ class LeverageFeatures(TargetedFeatures):
     Notes
     -----
     **Error.** Unbiased for any scores: the mean over draws is the pool's kernel estimate, whose mean is the kernel. For
-    a Delta-spectral approximation of ``K + n alpha I``, about ``d log(d) / Delta^2`` frequencies suffice, where d is
-    the statistical dimension. With draws from p, the largest score replaces d. If alpha is so large that all scores are
-    nearly equal, the error equals the error of draws from p. The diagonal of the estimate is 1 only on average.
+    a relative spectral error Delta in ``K + n alpha I``, about ``s_a log(s_a) / Delta^2`` frequencies suffice, where
+    s_a is the statistical dimension. With draws from p, the largest score replaces s_a. If alpha is so large that
+    all scores are nearly equal, the error equals the error of draws from p. The diagonal of the estimate is 1 only on
+    average.
 
     At equal alpha, ``"path-following"`` scores are not below the exact scores, and both maps have equal errors: the
     spectral error on 20,000 rows of two clusters of unequal width was 0.54 for both at m = 2,048.
@@ -84,14 +85,14 @@ class LeverageFeatures(TargetedFeatures):
     **Cost.** ``fit``: eigenvalues of a kernel matrix of order n, O(n^3), and ``4 n^2`` flops for each frequency of the
     pool. With ``"path-following"`` r landmarks, about four times the statistical dimension, replace n: O(n r^2), and
     ``4 n r`` flops for each frequency. With 1,500 rows this took a sixth of the time at m = 512, and two fifths at m =
-    2,048. Surrogate scores take ``4 n (d + t)`` flops for each, for t target columns. ``transform``: as for stored
-    directions of `FourierFeatures`.
+    2,048. Surrogate scores take ``4 n (d + t)`` flops for each frequency, with d input columns and t target columns.
+    ``transform``: as for stored directions of `FourierFeatures`.
 
     **Differs from the source in** the draws, which are without replacement and stratified by score, so that frequencies
     are distinct and their weights sum to nearly 1; in the exact kernel matrix on the subset; the source uses the pool's
     estimate. Algorithm 1 of Li et al. is ``scores="pool", replace=True``; on the clusters above its error was 0.70. Its
-    l x l matrix of the pool has the same scores as the n x n matrix here. Targets for surrogate scores are centred and
-    scaled to mean square 1.
+    matrix is of order l, the number of pool features; it gives the same scores as the matrix of order n here. Targets
+    for surrogate scores are centred and scaled to mean square 1.
 
     References
     ----------
@@ -145,7 +146,7 @@ class LeverageFeatures(TargetedFeatures):
 
     @property
     def wants_targets(self) -> bool:
-        """Whether `scores` is ``"surrogate"``."""
+        """Whether `fit` uses targets; only surrogate scores do."""
         return self.scores == "surrogate"
 
     def fit_rows(self) -> int:

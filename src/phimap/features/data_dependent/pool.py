@@ -68,7 +68,7 @@ def for_blocks(
 def spectral_record(
     frequencies: np.ndarray, weights: np.ndarray, n_components: int, rng: np.random.Generator
 ) -> FourierRecord:
-    """The map with a cosine and a sine for each weighted frequency (s, d).
+    """The map with a cosine and a sine for each frequency (s, d), with the given weights (s,).
 
     For odd widths the last frequency has only one cosine, with a random phase.
     """

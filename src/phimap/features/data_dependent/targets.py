@@ -43,7 +43,9 @@ def target_columns(name: str, y: Any, n_rows: int) -> np.ndarray:
     name : str
         Name of the map, for error messages.
     y : array-like of shape (n,) or (n, t)
+        Targets.
     n_rows : int
+        Number of rows that need a target.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from phimap.random_map import MapRecord, run_tiles
 
 
 class PackableRecord(MapRecord):
-    """The frozen randomness of a map whose features take few distinct values.
+    """Base class of records of maps whose features take few distinct values.
 
     Attributes
     ----------

@@ -138,8 +138,8 @@ class QuantizedFeatures(PackableFeatures):
     regularisation.
 
     With rounding to the nearest point, a feature of phase t is ``q(cos t) / a_1`` with
-    ``q(cos t) = sum_k a_k cos(k t)`` over odd k. Rows that differ by D have phases that differ by w.D, so that over
-    uniform phases
+    ``q(cos t) = sum_k a_k cos(k t)`` over odd k. Rows that differ by D have phases that differ by w.D for a frequency
+    w, so that over uniform phases
 
     .. math:: \mathbb{E} \langle q(x), q(y) \rangle = \sum_{k \text{ odd}} (a_k / a_1)^2\, \kappa(k D)
 

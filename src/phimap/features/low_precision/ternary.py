@@ -35,7 +35,8 @@ class TernaryRecord(PackableRecord, PointwiseRecord):
     projection : ProjectionRecord
         Sparse directions.
     lower, upper : ndarray of shape (n_components,)
-        Thresholds of the projections, shifted by the projections of the data's centre.
+        Thresholds: projections below `lower` give -1, above `upper` 1. Both are shifted by the projection of
+        the data's centre.
     height : float
         Magnitude of nonzero features times sqrt(m).
     kind : str
@@ -46,7 +47,7 @@ class TernaryRecord(PackableRecord, PointwiseRecord):
     """
 
     projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
-    # A threshold may be infinite. No projection passes it, so no feature takes the value beyond it.
+    # A threshold may be infinite: no projection lies beyond it, so no feature takes the value -1, or 1.
     lower: np.ndarray = field(metadata=of_floats("s", finite=False, least=-np.inf))
     upper: np.ndarray = field(metadata=of_floats("s", finite=False, least=-np.inf))
     height: float = field(metadata=of_number(above=0))

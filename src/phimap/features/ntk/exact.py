@@ -42,7 +42,8 @@ class ExactOptions:
         """Return whether to use exact degrees rather than the published layers.
 
         The result is True if exact degrees or ``remainder="activation"`` are set, and all parameters of the layers have
-        their defaults.
+        their defaults. Raises ValueError if parameters of the layers contradict non-default `remainder` or
+        `exact_degrees`.
         """
         activation = check_choice("remainder", self.remainder, REMAINDERS) == "activation"
         if not self.exact_degrees and not activation:

@@ -15,8 +15,8 @@ SKETCHES = {
     "countsketch": TensorSketch,
 }
 SAMPLINGS = ("gaussian", "leverage", "gibbs")
-# Least default width of hidden layers. Narrower hidden layers are not cheaper. The norms of rows would shrink with the
-# depth, for some rows to 0.
+# Least default width of hidden layers. Narrower layers are not cheaper, and the norms of rows would shrink from layer
+# to layer, for some rows to 0.
 _LEAST_HIDDEN = 256
 
 
@@ -60,7 +60,7 @@ class LayerOptions:
             )
 
     def chosen(self) -> list[str]:
-        """Names of the parameters other than `gibbs_sweeps` with non-default values. Any of them selects the layers."""
+        """Names of the parameters, except `gibbs_sweeps`, that are not at their defaults; any selects the layers."""
         names = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
         return [name for name in names if name != "gibbs_sweeps"]
 

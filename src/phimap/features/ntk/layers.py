@@ -210,7 +210,7 @@ class NTKRecord(MapRecord):
             ops.scale_rows_in_place(out[:, first : first + self.n_components], norms)
 
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
-        # Both parts of the last layer keep the same share of features, and each part remains unbiased.
+        # Rectified features and products of the last layer keep the same share of features. Each part remains unbiased.
         relu_width = self.layers[-1].relu.n_components
         whole = self.reduction or isinstance(self.layers[-1].product, TensorProduct)
         if whole or n_components * relu_width % self.n_components:

@@ -31,8 +31,9 @@ class NTKFeatures(FeatureMap):
     With ``exact_degrees=()`` the published layers follow the recursion instead. They start with
     ``phi_0 = psi_0 = x / |x|``. In layer l, rectified random projections of phi_{l-1} give phi_l, step functions of
     random projections of phi_{l-1} estimate kappa_0, and ``psi_l = phi_l (+) Q(step features (x) psi_{l-1})`` for a
-    sketch Q of tensor products. The output is ``|x| psi_L``. For other activations sigma the layers start with x
-    itself; sigma replaces the rectifier, and the derivative of sigma replaces the step function.
+    sketch Q of tensor products, where (+) is the direct sum and (x) the tensor product. The output is ``|x| psi_L``.
+    For other activations sigma the layers start with x itself; sigma replaces the rectifier, and the derivative of
+    sigma replaces the step function.
 
     Parameters
     ----------

@@ -25,10 +25,10 @@ class NTKSketch(FeatureMap):
 
     For ReLU units the kernel is ``|x| |y| K_L(cos(x, y))``. The direct form fits one polynomial with nonnegative
     coefficients to K_L. The constant and the linear term are exact; other powers are sketched by one tree. The layered
-    form sketches the Taylor polynomials of kappa_1 and kappa_0 at every layer:
+    form sketches the Taylor polynomials of kappa_1 and kappa_0, with the coefficients c_j and b_j, at every layer:
     ``phi_l = T (sum_j sqrt(c_j) Q phi_{l-1}^j)``, ``phi'_l = W (sum_j sqrt(b_j) Q' phi_{l-1}^j)`` and
-    ``psi_l = R (Q''(psi_{l-1} (x) phi'_l) (+) phi_l)``, where sums are direct sums and powers are tensor powers. Its
-    output is ``|x| G psi_L`` with a Gaussian matrix G.
+    ``psi_l = R (Q''(psi_{l-1} (x) phi'_l) (+) phi_l)``. Here T, W, R, Q, Q' and Q'' are sketches, sums are direct sums,
+    and powers are tensor powers. Its output is ``|x| G psi_L`` with a Gaussian matrix G.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ class LayeredOptions:
     def sizes(self, n_pixels: int = 1) -> LayeredSizes:
         """Sizes from the bound if it is given, else from `n_components` and `degree`.
 
-        Widths given as parameters replace them.
+        Widths that are given as parameters replace the sizes of the same name.
         """
         sizes = self.bound(n_pixels)
         if sizes is None:

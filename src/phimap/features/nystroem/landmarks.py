@@ -27,10 +27,10 @@ def most_candidates(n_landmarks: int) -> int:
 def leverage(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:
     """Indices of distinct rows, drawn in proportion to ridge leverage scores estimated with uniform pilot landmarks.
 
-    Let Z be the Nystroem features of all rows with m pilot landmarks, and z the features of a row x. The score of x is
-    ``z^T (Z^T Z + lam I)^{-1} z + (k(x, x) - |z|^2) / lam``, an upper bound of the exact score (Musco and Musco 2017,
-    Lemma 4). The ridge lam is the trace of the kernel matrix minus the m / 2 largest eigenvalues of ``Z^T Z``, divided
-    by m / 2.
+    Let Z be the Nystroem features of all rows with m = `n_landmarks` pilot landmarks, and z the features of a row x.
+    The score of x is ``z^T (Z^T Z + lam I)^{-1} z + (k(x, x) - |z|^2) / lam``, an upper bound of the exact score (Musco
+    and Musco 2017, Lemma 4). The ridge lam is the trace of the kernel matrix minus the m / 2 largest eigenvalues of
+    ``Z^T Z``, divided by m / 2.
     """
     n = rows.shape[0]
     if n <= n_landmarks:
@@ -80,9 +80,12 @@ def rpcholesky(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.rando
 
 
 def _accept(complement: np.ndarray, before: np.ndarray, chance: np.ndarray, floor: float) -> np.ndarray:
-    """Return positions of the accepted pivots.
+    """Return the positions of the accepted pivots among b proposals.
 
-    The Schur complement of the proposals, `complement` (b, b), is overwritten.
+    The residual of a proposal is its diagonal entry in the Schur complement given the pivots accepted so far. Proposal
+    i is accepted if its residual exceeds `floor` and ``chance[i] * before[i]``, where `chance` (b,) holds uniform
+    random numbers and `before` (b,) the residuals at the start. `complement` (b, b), the Schur complement of the
+    proposals, is overwritten.
     """
     accepted = []
     for i in range(before.size):

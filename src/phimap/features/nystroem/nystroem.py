@@ -33,7 +33,7 @@ class NystroemRecord(MapRecord):
     Attributes
     ----------
     kernel : Kernel
-        The kernel.
+        The kernel whose values with the landmarks are whitened.
     landmarks : ndarray of shape (rank, n_features)
         Landmarks in pivot order.
     whitening : ndarray of shape (rank, rank) or None
@@ -101,7 +101,9 @@ class SimilarityRecord(MapRecord):
     Attributes
     ----------
     kernel : Kernel
+        The kernel.
     landmarks : ndarray of shape (n_components, n_features)
+        Rows; feature j is the kernel value with row j.
     """
 
     kernel: Kernel
@@ -212,7 +214,7 @@ class NystroemFeatures(FeatureMap):
         return pivoted_whitening(kernel, landmarks, dtype)
 
     def _landmarks(self, kernel: Kernel, X: Array, rng: np.random.Generator) -> tuple[np.ndarray, np.dtype]:
-        """Return landmarks (r, d) in float64, and the dtype of the data, in which the landmarks are rounded."""
+        """Return landmarks (r, d) in float64, and the dtype of the data."""
         ops = ops_for(X)
         if isinstance(self.landmarks, str):
             how = check_choice("landmarks", self.landmarks, ("uniform", "all", *SEARCHES))

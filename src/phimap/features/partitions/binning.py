@@ -23,7 +23,7 @@ class BinningRecord(PartitionRecord):
     factors : ndarray of shape (n_partitions, n_features)
         Inverse pitches.
     offsets : ndarray of shape (n_partitions, n_features)
-        Shifts in pitches, from 0 to 1.
+        Shifts of the grids, as fractions of the pitch.
     """
 
     factors: np.ndarray = field(metadata=of_floats("t", "d", least=0))

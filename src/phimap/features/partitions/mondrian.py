@@ -96,8 +96,8 @@ class MondrianFeatures(PartitionFeatures):
     constant in `fit` is not cut.
 
     **Cost.** Trees are not stored: the cuts along the path of a row follow from hashes of the path. A tree takes 8
-    bytes for any number of leaves. ``transform`` follows T paths per row. In a box with sides of r_j length scales
-    times two, a path has about ``sum_j (2 + 2 log(r_j / 2 length_scale))`` cuts, and each cut takes d additions and
+    bytes for any number of leaves. ``transform`` follows T paths per row. In a box with sides of s_j length scales, a
+    path has about ``sum_j (1 + 2 log(s_j / 2))`` cuts for long sides, and each cut takes d additions and
     three hashes. CSR rows take 8 or 12 bytes for each tree.
 
     **One draw for all widths.** With the same seed, a wider map begins with the trees of a narrower map: its leading

@@ -80,7 +80,7 @@ class PartitionRecord(MapRecord):
             values[tile] = signs_of(cells) * self.peak
 
         run_tiles(find, self, ops, X.shape[0], n_jobs)
-        # SciPy requires the same type for both arrays of indices: the wider of both types.
+        # SciPy stores both index arrays in one type, the wider of the two, so `bounds` is int64 only if it must be.
         bounds = shape[1] * np.arange(shape[0] + 1, dtype=np.int32 if columns.size < 2**31 else np.int64)
         return sparse.csr_array((values.ravel(), columns.ravel(), bounds), (shape[0], self.n_components))
 

@@ -13,13 +13,13 @@ from phimap.features.power_series.norms import NormSeries
 from phimap.features.power_series.powers import unit_variance
 from phimap.features.power_series.terms import n_monomials
 
-# Maximum number of functions of the norm by which the linear term is multiplied if it is represented exactly. The first
-# function dominates.
+# Maximum number of factors (see `_Allocator._factors`) with which an exact linear term is multiplied. The first factor
+# dominates.
 _MOST_FACTORS = 3
-# A degree in `exact_degrees` is represented exactly, whatever its predicted error, if its monomials take at most one in
-# this many of all features.
+# A degree in `exact_degrees` is represented exactly, whatever its predicted error, if its monomials take at most
+# 1 / _LARGE of all features.
 _LARGE = 4
-# Factors of the norms below this share of the kernel are dropped.
+# Factors are dropped if their mean square over the sample is below this share of the sum of the coefficients.
 _NEGLIGIBLE = 1e-7
 # Numbers of leading directions that are tried.
 _LEADING = (5, 10, 15, 20, 25, 30, 40, 50, 60, 80, 100, 128)
@@ -135,7 +135,7 @@ class Allocation:
 
 
 def is_exact(degree: int, n_features: int, n_components: int, exact_degrees: Sequence[int]) -> bool:
-    """Whether a degree is exact for any predicted error: degree 0, and small degrees among `exact_degrees`."""
+    """Whether a degree is exact whatever its predicted error: degree 0, and small degrees among `exact_degrees`."""
     return degree == 0 or (degree in exact_degrees and _LARGE * n_monomials(n_features, degree) <= n_components)
 
 
@@ -174,7 +174,7 @@ class _Allocator:
         self._cosines = moments.squared_cosines()
 
     def allocate(self, n_components: int) -> Allocation:
-        """Optimise the option of each degree in turn, with the others fixed, until no option changes."""
+        """Optimise the option of each degree in turn, with all other options fixed, until no option changes."""
         options = [list(self._options(degree, n_components)) for degree in range(len(self._coefficients))]
         chosen = [min(of_degree, key=lambda option: option.width) for of_degree in options]
         while True:
@@ -246,7 +246,10 @@ class _Allocator:
         return products @ axes[kept].T
 
     def _values(self, n_rows: int) -> np.ndarray:
-        """Powers of the positions of the sample rows (r, n_rows), times functions of their norms if there are any."""
+        """Values (r, n_rows) of the basis of all factors at r sample rows.
+
+        The `n_rows` basis functions are powers of the position, times functions of the norm if there are any.
+        """
         positions = self._moments.positions
         if self._norms is None:
             return np.vander(positions, n_rows, increasing=True)

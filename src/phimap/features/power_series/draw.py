@@ -70,8 +70,8 @@ def _power_terms(
 def _scattered_terms(allocation: Allocation, method: str, rng: np.random.Generator) -> tuple[SeriesTerm, ...]:
     """Draw terms for fewer features than pieces: features are assigned to pieces at random, without bias.
 
-    With systematic sampling, a piece whose share of a feature is q < 1 gets a feature with probability q, and weight
-    ``1 / q``.
+    With systematic sampling, a piece whose expected number of features is q < 1 gets one feature with probability q,
+    multiplied by ``q^(-1/2)``.
     """
     shift_rng, power_rng = rng.spawn(2)
     constant = allocation.options[0].exact

@@ -14,7 +14,7 @@ from phimap.ops import single_threaded_blas
 _PAIR_ROWS = 256
 # With at least this many rows, principal directions and variances are computed from different rows.
 _LEAST_SPLIT = 8
-# Maximum number of principal directions.
+# Maximum number of principal directions: the largest number of leading directions in `allocation.py`.
 _MOST_DIRECTIONS = 128
 
 
@@ -24,6 +24,7 @@ class RowMoments:
     Attributes
     ----------
     n_features : int
+        Number d of columns.
     known : bool
         Whether the moments come from data. If not, they are the moments of orthogonal unit rows.
     direction : ndarray of shape (d,) or None

@@ -25,16 +25,17 @@ from phimap.records import Record, of_number
 # Numbers of norms at which functions of the norm are interpolated. They are tried in this order, until the error of the
 # interpolation is below the tolerance. The error is relative to ``sqrt(k(x, x) k(y, y))``.
 _NODES, _TOLERANCE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32), 1e-4
+# Upper bound on the number of functions of the norm in model files.
 _MOST_NODES = 64
-# Number of norms at which the error of the fit is measured, and number of these norms at which powers of the cosine are
-# selected. A power is selected if its coefficient is more than the third number times the sum of all coefficients.
+# The error of the fit is measured at `_TEST_NORMS` norms, and powers of the cosine are selected at `_SUPPORTS` of them.
+# A power is selected if its coefficient is more than `_LEAST_COEFFICIENT` times the sum of all coefficients.
 _TEST_NORMS, _SUPPORTS, _LEAST_COEFFICIENT = 20, 5, 1e-6
 # Weight of errors at the nodes relative to errors at the sample's norms, so that the fit covers the whole interval.
 _ELSEWHERE = 0.1
 # Number of norms at which the interpolation error is measured, and the cosines at which it is measured.
 _TESTED, _COSINES = 9, np.array([-1.0, -0.5, 0.0, 0.5, 0.9, 1.0])
-# Largest number of rows in the kernel matrix for which error and noise are balanced. It is also the assumed number of
-# unknown rows.
+# Largest number of rows in the kernel matrix for which error and noise are balanced. It is also the number of rows that
+# is assumed if the data are unknown.
 _MOST_ROWS = 500
 # The assumed largest norm of new rows is `_MARGIN` times the largest norm of the sample. Without a sample it is
 # `_REACH` times sqrt(d), for d columns.
@@ -222,7 +223,7 @@ class NormFit:
             kept = eigenvalues > least
             factors[power] = back @ (axes[:, kept] * np.sqrt(eigenvalues[kept]))
         columns = self.functions.columns(host(), self._test_norms)
-        # Normalise the factors of each degree by its mean coefficient.
+        # A `NormSeries` holds factors divided by the root of their mean coefficient.
         shares = np.array([np.square(columns @ factor).sum(axis=1).mean() for factor in factors])
         factors = [factor / share**0.5 if share else factor for factor, share in zip(factors, shares, strict=True)]
         return NormSeries(self.functions, shares, tuple(factors), self._values, self._fit_error(shares, factors))

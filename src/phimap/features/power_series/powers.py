@@ -91,9 +91,9 @@ class ReducedRecord(MapRecord):
         self.reduction.apply(ops, features, out, first)
 
 
-# The width of the inner nodes of a tree is at least `_INNER_WIDTH`. It is larger for rows with a large mean squared
-# cosine, because the error of inner nodes is proportional to it: `_INNER_SHARE` times the squared cosine times the
-# largest output width. It never exceeds the largest output width.
+# The width of the inner nodes of a tree is `_INNER_SHARE` times the mean squared cosine of rows times the largest
+# output width, because the error of inner nodes is proportional to the squared cosine. It is at least `_INNER_WIDTH`,
+# and at most the largest output width.
 _INNER_SHARE = 4
 _INNER_WIDTH = 1024
 # Number of features that compact Maclaurin maps draw for each feature that they keep.

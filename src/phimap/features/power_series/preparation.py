@@ -24,7 +24,7 @@ class SeriesPreparation:
     Attributes
     ----------
     kernel : Kernel
-        The kernel.
+        The kernel that is expanded.
     weight, shift, scale : see SeriesRecord
     """
 

@@ -24,7 +24,7 @@ RANDOM_DEGREES = "random-maclaurin"
 _BASE = 2.0
 # Default degree of a polynomial fitted to a function of the cosine, as in `NTKSketch`.
 _FITTED_DEGREE = 8
-# A degree is exact only if its monomials take at most one in this many of all features.
+# A degree is exact only if its monomials take at most 1 / _LARGE of all features.
 _LARGE = 4
 
 

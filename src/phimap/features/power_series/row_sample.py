@@ -72,7 +72,7 @@ class RowSample:
 
     @cached_property
     def cosines(self) -> np.ndarray:
-        """Cosines of all pairs among at most 256 rows."""
+        """Cosines (k,) of the k pairs of different rows among at most 256 rows of the sample."""
         chosen = self.unit_rows[spaced_rows(self.rows.shape[0], _PAIR_ROWS)]
         # Starting threads would take longer than the product.
         with single_threaded_blas():

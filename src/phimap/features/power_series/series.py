@@ -139,7 +139,7 @@ class SeriesPlan:
 def _best_degree(
     fitted: Callable[[int], SeriesPlan], degrees: Sequence[int], best: SeriesPlan | None = None
 ) -> SeriesPlan:
-    """The best of `best` and of the plans with ascending `degrees`, until the error stops falling.
+    """Return the best among `best` and the plans of ascending `degrees`; the search ends if the error stops falling.
 
     A higher degree costs time, so it must reduce the error by enough.
     """

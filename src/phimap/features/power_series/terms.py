@@ -156,10 +156,12 @@ class RemainderRecord(MapRecord):
 class SeriesTerm(Record):
     """Features of a part of the series: polynomials of the position, times features of the orthogonal part.
 
+    `SeriesRecord` defines the position and the orthogonal part of a row.
+
     Attributes
     ----------
     polynomials : ndarray of shape (n_powers, 1) or (n_powers, n_components)
-        Coefficients of one polynomial for all features, or of one for each feature.
+        Coefficients of one polynomial for all features, or of a polynomial for each feature.
     orthogonal : MapRecord or None
         Map of the orthogonal parts; None is the constant 1, so that the features are the polynomials.
     """

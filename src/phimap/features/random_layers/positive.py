@@ -149,10 +149,11 @@ class PositiveFeatures(FeatureMap):
     ``16 d a^2 + (2 d - 4 |z|^2) a - |z|^2 = 0``. For d = 10 this divides the variance by 1.8 at ``|z|^2 = 2``, by
     4.4 at 4 and by 50 at 8.
 
-    A damping for each axis of an orthonormal basis is a product of such estimates in one dimension. Averaged over all
-    pairs of rows, the logarithm of the second moment is a function of ``M = E z z^T``, and among all symmetric
-    matrices in place of a it is least at the one with the eigenvectors of M and with the root of the equation above for
-    ``d = 1``, with the eigenvalue in place of ``|z|^2``. For equal eigenvalues this is ``"auto"``.
+    A damping for each axis of an orthonormal basis is a product of such estimates in one dimension. Let a symmetric
+    matrix replace a. Averaged over all pairs of rows, the logarithm of the second moment is then a function of this
+    matrix and of ``M = E z z^T``. It is least if the matrix has the eigenvectors of M, and its eigenvalues are the
+    roots of the equation above for ``d = 1``, with the eigenvalues of M in place of ``|z|^2``. For equal eigenvalues
+    this is ``"auto"``.
 
     **Large norms.** A feature is ``scale * e^(|w|^2 / 2 - |u - w|^2 / 2)``. It overflows only if ``e^(|w|^2 / 2)`` does
     (with more than about 150 inputs in float32, 1,300 in float64) and u is close to w. In this case `transform` raises
@@ -215,7 +216,7 @@ class PositiveFeatures(FeatureMap):
         d, width = X.shape[1], self.n_components
         kernel._check_parameters(d)
         paired = check_choice("pairing", self.pairing, ("pairs", "single")) == "pairs"
-        # The product of a pair's features is a hyperbolic cosine, which is even: w and -w are equivalent.
+        # Together, the features of w and -w contribute a hyperbolic cosine. It is even, so w and -w are equivalent.
         law: SpectralLaw = GaussianLaw(d) if paired else StandardGaussianLaw(d)
         n_directions = (width + 1) // 2 if paired else width
         projection = as_projection(self.projection, law).sample(law, n_directions, streams["directions"])
@@ -253,7 +254,7 @@ def _damping(X: Array, inverse: float) -> float:
 
 
 def _dampings(X: Array, inverse: float) -> tuple[np.ndarray, np.ndarray]:
-    """Dampings (d,) of least variance along the principal axes of u + v, and these axes, the columns of a (d, d)."""
+    """Dampings (d,) of least variance along the principal axes of u + v, and these axes as columns (d, d)."""
     rows = _rows(X, inverse)
     mean = rows.mean(axis=0)
     moments, axes = np.linalg.eigh(2 * (rows.T @ rows / len(rows) + np.outer(mean, mean)))
@@ -261,7 +262,7 @@ def _dampings(X: Array, inverse: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rows(X: Array, inverse: float) -> np.ndarray:
-    """Rows in length scales, on the host."""
+    """The rows of `X` divided by the length scale, as float64 on the host."""
     ops = ops_for(X)
     return np.asarray(ops.to_host(ops.dense(X)), dtype=np.float64) * inverse
 

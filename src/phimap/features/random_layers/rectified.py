@@ -67,7 +67,7 @@ class LayeredRecord(MapRecord):
     Attributes
     ----------
     layers : tuple of RectifiedRecord
-        At least one layer; all layers except the last have positive weights.
+        At least one layer; all layers except the last have positive quadrature weights.
     """
 
     layers: tuple[RectifiedRecord, ...]

@@ -16,7 +16,7 @@ from phimap.ops import Array, Ops
 from phimap.projections import Projection
 from phimap.random_map import MapRecord
 
-# A degree is represented exactly only if it takes at most one in this many of all features.
+# A degree is represented exactly only if it takes at most 1 / _LARGE of all features.
 _LARGE = 4
 
 
