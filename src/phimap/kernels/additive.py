@@ -24,8 +24,8 @@ _MOST_SUBSETS = 2000
 # Number of scratch floats for the means over subsets of all orders. They take 8 MiB, enough for a whole tile up to
 # order 14.
 _SCRATCH = 2**20
-# Maximum number of subsets of columns in `distances`, and number of groups of rows. For two groups, the distances
-# between their rows are computed on one subset.
+# Maximum number of subsets of columns in `distances`, and number of groups of rows. All distances between the rows of
+# two groups are computed on the same subset.
 _SUBSETS = 32
 _GROUPS = 16
 
@@ -181,7 +181,9 @@ class Additive(CombinedKernel, StationaryKernel):
         return means[-1] if count == X.shape[1] else _with_equal_columns(means, count, X.shape[1])
 
     def _means(self, X: Rows, Y: Rows, order: int) -> tuple[list[np.ndarray], int]:
-        """Means (n, m) over the subsets of r columns for r = 1, ..., `order`, and the number of columns used.
+        """Means (n, m) of the products of column kernels over the subsets of r columns, for r = 1, ..., `order`.
+
+        Also returns the number of columns that were used.
 
         Columns of CSR tiles that are zero in both tiles are not used.
         """
@@ -227,7 +229,7 @@ def _move(mean: np.ndarray, values: np.ndarray, share: float) -> None:
 
 
 def _without(means: list[np.ndarray], values: np.ndarray, n_features: int) -> np.ndarray:
-    """Mean over the subsets of q = ``len(means)`` columns that do not contain a given column.
+    """Mean of the products of column kernels over the subsets of q = ``len(means)`` columns without a given column.
 
     `means` holds the means over all subsets of 1, ..., q columns, `values` the kernel of the given column.
     """
@@ -242,7 +244,7 @@ def _without(means: list[np.ndarray], values: np.ndarray, n_features: int) -> np
 
 
 def _with_equal_columns(means: list[np.ndarray], count: int, n_features: int) -> np.ndarray:
-    """Mean over all subsets of q = ``len(means)`` columns.
+    """Mean of the products of column kernels over all subsets of q = ``len(means)`` columns.
 
     `means` holds the means over all subsets of 1, ..., q of the first `count` columns; the kernels of the other columns
     are 1. The number of the `count` columns in a random subset has a hypergeometric distribution.

@@ -107,8 +107,8 @@ class Kernel(BaseEstimator, ABC):
 
         Notes
         -----
-        **Error.** Some eps of float32, times the squared distance in length scales if this is above 1. Small distances
-        have the same relative error, because they are sums of differences.
+        **Error.** A few eps of float32, times the squared distance in length scales if this is above 1. Small distances
+        have the same relative error, because they are computed from differences of entries.
         """
         return None
 
@@ -247,7 +247,9 @@ class StationaryKernel(Kernel):
         X : ndarray of shape (n, d)
             Points at which the gradients are taken.
         Y : ndarray of shape (m, d)
+            The rows y_j.
         weights : ndarray of shape (m, t)
+            Coefficients of t sums.
 
         Returns
         -------
@@ -262,7 +264,7 @@ class StationaryKernel(Kernel):
         return False
 
     def _of_column(self, x: np.ndarray, y: np.ndarray, column: int, n_features: int) -> np.ndarray:
-        """Kernel values (n, m) of rows that differ in one column only; x (n,) and y (m,) hold their entries in it."""
+        """Kernel values (n, m) of rows that differ only in `column`, where their entries are x (n,) and y (m,)."""
         left, right = np.zeros((x.size, n_features)), np.zeros((y.size, n_features))
         left[:, column], right[:, column] = x, y
         return self._evaluate(left, right)

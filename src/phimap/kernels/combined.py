@@ -195,6 +195,7 @@ class Scaled(CombinedKernel):
     Parameters
     ----------
     kernel : Kernel
+        The kernel that is multiplied.
     factor : float, default=1.0
         Positive factor.
 

@@ -26,7 +26,8 @@ _PIXEL_PAIRS = 2**26
 _MOST_TILE = 128
 # Maximum number of images on a side of a tile of tensors; the byte budget may allow fewer.
 _MOST_TENSOR_TILE = 64
-# Maximum number of Hermite coefficients of an activation and its derivative, per pixel and layer.
+# Maximum number of Hermite coefficients per pixel and layer: 256 and two remainders, of an activation and of its
+# derivative.
 _EXPANSIONS = 2 * 258
 # The time of a call is estimated from the time of a smaller tile, whose sides are shorter by this factor.
 _SAMPLED = 6
@@ -86,11 +87,12 @@ class CNTK(Kernel):
     float64 on the host. Smooth ones stay accurate for nearly equal patches; errors are relative to the variances, and
     to their squares if they exceed 1. Softplus and callables use truncated expansions, as in `NTK`.
 
-    **Cost.** ``O(h^2 w^2 (L q + c))`` operations per pair of images with pooling "gap", ``O(h w (L q + c))`` with
-    "flatten"; half of the pairs for ``Y=None``. Memory: the result, and one tile of images per thread. `cost` estimates
-    the time of a call; a call that will take more than five minutes warns. Activations that are not homogeneous take
-    two arctangents or exponentials per pixel pair and layer, some 40 times the time of the ReLU. Expansions take up to
-    512 multiplications per pixel pair and layer, and store 512 numbers per pixel and layer.
+    **Cost.** ``O(h^2 w^2 (L q + c))`` operations per pair of images of h x w pixels and c channels with pooling "gap",
+    ``O(h w (L q + c))`` with "flatten"; half of the pairs for ``Y=None``. Memory: the result, and one tile of images
+    per thread. `cost` estimates the time of a call; a call that will take more than five minutes warns. Activations
+    that are not homogeneous take two arctangents or exponentials per pixel pair and layer, some 40 times the time of
+    the ReLU. Expansions take up to 512 multiplications per pixel pair and layer, and store 512 numbers per pixel and
+    layer.
 
     **Differs from the source in** the order of operations only. The recursion never combines pixel pairs of different
     displacements. The pairs of one displacement are therefore processed as one plane, and all windows are box sums. A

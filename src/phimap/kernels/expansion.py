@@ -8,9 +8,9 @@ import numpy as np
 
 from phimap.kernels.base import DotProductKernel
 
-# Weight of the cosine 1 in the fit of a polynomial to a function of the cosine. The weights of all other cosines sum to
-# about 1. The diagonal of a kernel matrix of unit rows has the cosine 1. The weight is the share of the diagonal in a
-# matrix of 2,000 rows.
+# Weight of the cosine 1 in the fit of a polynomial to a function of the cosine; the weights of all other cosines sum to
+# about 1. The diagonal of a kernel matrix of unit rows has the cosine 1, and the weight is the share of the diagonal in
+# a matrix of 2,000 rows.
 _DIAGONAL = 1 / 2000
 # Weight of cosine 1 in the error of a fit: the share of the diagonal in a matrix of 500 rows. The weight is larger than
 # in the fit, because a polynomial whose degree is too low has its largest error on the diagonal.

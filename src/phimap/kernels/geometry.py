@@ -29,13 +29,13 @@ _PARALLEL = 16 * np.finfo(np.float64).eps
 
 @singledispatch
 def row_blocks(X: Rows, step: int) -> list[Rows]:
-    """Yield `X` in blocks of `step` rows; the last block may have fewer."""
+    """Return `X` in blocks of `step` rows; the last block may have fewer."""
     return [X[start : start + step] for start in range(0, max(X.shape[0], 1), step)]
 
 
 @singledispatch
 def squared_norms(X: Rows) -> np.ndarray:
-    """``|x|^2`` (n,)."""
+    """Squared norms ``|x|^2`` (n,) of the rows."""
     if sparse.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).reshape(-1)
     # NumPy sums contiguous rows pairwise, so the error grows only with log d.
@@ -44,19 +44,19 @@ def squared_norms(X: Rows) -> np.ndarray:
 
 @singledispatch
 def row_norms(X: Rows) -> np.ndarray:
-    """``|x|`` (n,), without intermediate overflow or underflow."""
+    """Norms ``|x|`` (n,) of the rows, without intermediate overflow or underflow."""
     return _polar(X)[1]
 
 
 @singledispatch
 def unit_rows(X: Rows) -> Rows:
-    """``x / |x|`` (n, d); a zero row stays zero."""
+    """Rows ``x / |x|`` (n, d) of norm 1; a zero row stays zero."""
     return _polar(X)[0]
 
 
 @singledispatch
 def squared_distances(X: Rows, Y: Rows, scale: float | np.ndarray = 1.0) -> np.ndarray:
-    """``|scale * (x - y)|^2`` (n, m), never negative, exactly 0 for equal rows; `scale` is a number or (d,).
+    """Squared distances ``|scale * (x - y)|^2`` (n, m), never negative, 0 for equal rows; `scale` is a number or (d,).
 
     The mean of X is subtracted from dense rows. Squared distances are then ``|x|^2 + |y|^2 - 2 <x, y>``; those below
     ``2^-10 (|x|^2 + |y|^2)`` are computed again from the differences. The relative error is at most about
@@ -82,7 +82,7 @@ def squared_distances(X: Rows, Y: Rows, scale: float | np.ndarray = 1.0) -> np.n
 
 @singledispatch
 def city_block_distances(X: Rows, Y: Rows, scale: float | np.ndarray = 1.0) -> np.ndarray:
-    """``sum_j scale_j |x_j - y_j|`` (n, m); `scale` is a number or (d,)."""
+    """City-block distances ``sum_j scale_j |x_j - y_j|`` (n, m); `scale` is a number or (d,)."""
     if sparse.issparse(X):
         from sklearn.metrics.pairwise import manhattan_distances
 
@@ -95,7 +95,7 @@ def city_block_distances(X: Rows, Y: Rows, scale: float | np.ndarray = 1.0) -> n
 
 
 def _short_indices(X: sparse.csr_array) -> sparse.csr_array:
-    """A CSR tile with 32-bit indices, as scikit-learn requires."""
+    """`X` with 32-bit indices, which scikit-learn requires."""
     return sparse.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 

@@ -77,7 +77,7 @@ def second_moment(activation: Activation, x: np.ndarray) -> np.ndarray:
 
 
 def _mehler(of_x: _Expansion, of_y: _Expansion, angle: np.ndarray) -> np.ndarray:
-    """``sum_k left_k right_k cos(angle)^k``, up to the last coefficient that is not negligible on either side."""
+    """``sum_k c_k(x) c_k(y) cos(angle)^k`` from two expansions; last terms that are negligible in both are left out."""
     (left, last), (right, other) = of_x, of_y
     last = max(last, other)
     cosine = np.cos(angle)
@@ -90,7 +90,10 @@ def _mehler(of_x: _Expansion, of_y: _Expansion, angle: np.ndarray) -> np.ndarray
 
 
 def _last(coefficients: np.ndarray) -> int:
-    """Index of the last coefficient (n, _TERMS + 2) that is not negligible, relative to the energy of its row."""
+    """Index of the last coefficient, of rows (n, _TERMS + 2), that is not negligible in some row.
+
+    Coefficients are negligible if the energy from the first of them on is below eps times the energy of the row.
+    """
     beyond = np.cumsum(np.square(coefficients)[:, ::-1], axis=1)[:, ::-1]
     return max(int((beyond > np.finfo(np.float64).eps * beyond[:, :1]).any(axis=0).sum()) - 1, 0)
 

@@ -16,6 +16,7 @@ class NormalizedInput(Kernel):
     Parameters
     ----------
     kernel : Kernel
+        The kernel that is applied to the normalised rows.
 
     Notes
     -----

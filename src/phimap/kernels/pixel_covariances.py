@@ -12,9 +12,9 @@ import numpy as np
 from phimap.kernels.images import window_sums
 from phimap.kernels.wide_layers import WideLayer
 
-# Limits on the pairs of images that are processed at a time. The first is the largest count of numbers in an array with
-# one number for each pair of images and each pixel; with temporaries, these arrays fit the L2 cache. The second is the
-# largest count of numbers that are prepared for the pixels.
+# Limits on the pairs of images that are processed at a time. An array with one number for each pair of images and each
+# pixel has at most `_PLANE` numbers, so that it fits the L2 cache with temporaries. At most `_KEPT` numbers are
+# prepared for the pixels.
 _PLANE, _KEPT = 2**12, 2**18
 #: Maximum count of numbers prepared for the pixels on one side of a tile; they take 32 MiB.
 MOST_KEPT = 2**22

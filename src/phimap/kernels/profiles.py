@@ -9,7 +9,7 @@ from scipy import special
 
 
 def gaussian(squared: np.ndarray) -> np.ndarray:
-    """The Gaussian kernel for squared scaled distances; `squared` is overwritten."""
+    """The Gaussian kernel ``exp(-squared / 2)`` of squared scaled distances; `squared` is overwritten."""
     squared *= -0.5
     return np.exp(squared, out=squared)
 

@@ -360,9 +360,9 @@ class StableLaw(SpectralLaw):
         return self._factors(*(1.0 - rng.random((size, 2))).T)
 
     def _factors(self, uniform: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Factors ``sqrt(2 A)`` of uniforms in (0, 1]."""
+        """Factors ``sqrt(2 A)`` (s,), computed from two arrays (s,) of uniform random numbers in (0, 1]."""
         a, angle, exponential = 0.5 * self.exponent, np.pi * uniform, -np.log(other)
-        # sin(pi) and -log(1) round to nearly 0 and to 0, with which factors would be infinite.
+        # sin(pi) is nearly 0 and -log(1) is 0. Both are raised to eps, so that no factor is infinite.
         tiny = np.finfo(np.float64).eps
         sine, exponential = np.maximum(np.sin(angle), tiny), np.maximum(exponential, tiny)
         power = np.sin(a * angle) / sine ** (1 / a)

@@ -29,11 +29,11 @@ class _ScaledKernel(StationaryKernel):
     """A kernel whose spectral law is determined by the dimension and the inverse length scales."""
 
     def _sums_of_differences(self, X: np.ndarray, Y: np.ndarray, power: int) -> np.ndarray | None:
-        """Sums over columns of powers of scaled differences (n, m) in float32; None for too many columns."""
+        """Sums (n, m) over columns of ``|scaled difference|^power``, in float32; None for too many columns."""
         if X.shape[1] > _MOST_COLUMNS:
             return None
         self._check_parameters(X.shape[1])
-        # A common row is subtracted first, so rows far from the origin lose no digits in the product with the scale.
+        # The mean row of Y is subtracted first, so rows far from the origin lose no digits when they are scaled.
         centre = Y.mean(axis=0).astype(np.float32)
         scale = self._inverse_length_scale(X.shape[1])
         left, right = (((rows - centre) * scale).astype(np.float32, copy=False) for rows in (X, Y))

@@ -17,7 +17,7 @@ _ROWS = 16
 
 
 class TernaryKernel(Kernel):
-    r"""The dual kernel of a ternary function: an infinitely wide layer of such units.
+    r"""The dual kernel of a ternary function sigma: the kernel of an infinitely wide layer with the activation sigma.
 
     .. math:: k(x, y) = \mathbb{E}_{w \sim N(0, I)}\, \sigma(\langle w, x - c\rangle)\, \sigma(\langle w, y - c\rangle)
 
@@ -36,7 +36,7 @@ class TernaryKernel(Kernel):
     center : array-like of shape (d,) or None, default=None
         The point c; None means the origin.
     length_scale : float or array-like of shape (d,), default=1.0
-        The centred rows are divided by it.
+        Length scale in the units of the columns, by which the centred rows are divided.
 
     Notes
     -----

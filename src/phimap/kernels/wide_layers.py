@@ -168,7 +168,9 @@ class FoldedLayer(WideLayer):
     Attributes
     ----------
     name : str
+        Name of the activation in messages.
     slope : float
+        Slope for negative t: 0 is the ReLU, -1 the absolute value.
     """
 
     name: str
@@ -186,7 +188,7 @@ class FoldedLayer(WideLayer):
 
     @property
     def gain(self) -> float:
-        """``2 / (1 + slope^2)``."""
+        """The factor ``2 / (1 + slope^2)`` of the duals, which preserves all norms."""
         return 2.0 / (1.0 + self.slope**2)
 
     def dual(self, angle: np.ndarray) -> np.ndarray:

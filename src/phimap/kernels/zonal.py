@@ -110,7 +110,7 @@ def zonal_polynomials(g: np.ndarray, n_features: int, degree: int) -> Iterator[n
 
 
 def zonal_rule(n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of the midpoint rule in the angle, for the distribution of g. Requires ``d >= 2``."""
+    """Nodes and weights of the midpoint rule in the angle, for a coordinate g of w (see above). Requires ``d >= 2``."""
     angles = (np.arange(_POINTS) + 0.5) * (np.pi / _POINTS)
     weights = np.sin(angles) ** (n_features - 2)
     return np.cos(angles) * n_features**0.5, weights / weights.sum()

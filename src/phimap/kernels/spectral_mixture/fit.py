@@ -20,7 +20,7 @@ from phimap.ops import run_tasks, single_threaded_blas
 
 # One in this many rows is a validation row.
 _SHARE = 4
-# Minimum number of rows for fitting, and minimum number of rows for validation.
+# Minimum number of rows of a fit, validation rows included.
 _LEAST_ROWS = 8
 # Start value and bounds of the noise variance, relative to the variance of the targets.
 _NOISE, _NOISES = 0.1, (1e-6, 10.0)
@@ -159,7 +159,7 @@ def _starts(
 
 
 def _draws(options: MixtureOptions, share: int, n_features: int, rng: np.random.Generator) -> np.ndarray:
-    """Standard normal draws (q, s, d), by Latin hypercube sampling for each component; s is divided by `share`."""
+    """Standard normal draws (q, s, d), by Latin hypercube sampling for each of q components; `share` divides s."""
     from scipy.stats import qmc
 
     size = max(1, options.n_components // (2 * options.n_mixtures * share))

@@ -20,6 +20,7 @@ class Shape:
     Attributes
     ----------
     n_mixtures, n_features : int
+        Number q of components, and number d of columns.
     """
 
     n_mixtures: int
@@ -51,9 +52,11 @@ class Likelihood:
     Attributes
     ----------
     X : ndarray of shape (n, d)
+        Rows.
     Y : ndarray of shape (n, t)
         Centred targets.
     weights : ndarray of shape (n,)
+        Positive weights of the rows.
     draws : ndarray of shape (q, s, d)
         Standard normal draws; the frequencies are means plus scales times draws.
     held_out : bool
@@ -107,7 +110,7 @@ class Likelihood:
 
 
 def evidence(Z: np.ndarray, Y: np.ndarray, noise: float, total: float) -> tuple[float, np.ndarray, float]:
-    """Negative log marginal likelihood per row and target, and its derivatives by `Z` and by `noise`.
+    """Negative log marginal likelihood per row and target, and its derivatives with respect to `Z` and `noise`.
 
     Targets `Y` (n, t) have the covariance ``Z Z^T + noise I``, where `Z` (n, m) holds the features. Additive constants
     are omitted. Rows of `Z` and `Y` are multiplied by the square roots of their weights, and `total` is the sum of the
@@ -132,8 +135,9 @@ def held_out_error(
 ) -> tuple[float, np.ndarray, np.ndarray, float]:
     """Half the log of the mean squared error on the validation rows, and its derivatives.
 
-    The derivatives are by the features of the training rows, by the features of the validation rows, and by `noise`. Up
-    to a constant, the loss is the negative log likelihood per row of Gaussian errors with the most likely variance.
+    The derivatives are with respect to the features of the training rows, the features of the validation rows, and
+    `noise`. Up to a constant, the loss is the negative log likelihood per row of Gaussian errors with the most likely
+    variance.
 
     Parameters
     ----------

@@ -14,8 +14,8 @@ from phimap.kernels.spectral_mixture.components import Components
 _ALONG, _TOGETHER = 4096, 4096
 # Number of frequencies, drawn in proportion to their power, to which a Gaussian mixture is fitted.
 _DRAWN = 2000
-# Number of rounds in which cosine waves are selected, and maximum number of waves in a round. The third number is the
-# ridge penalty of the amplitudes of the waves, relative to the sum of the row weights.
+# Number of rounds in which cosine waves are selected, and maximum number of waves in a round. `_SHRINKAGE` is the ridge
+# penalty of the amplitudes of the waves, relative to the sum of the row weights.
 _ROUNDS, _WAVES, _SHRINKAGE = 3, 32, 1e-2
 # Waves with less than this fraction of the largest power are dropped.
 _FAINT = 0.03
