@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-#: Activations that are rectified powers, by their order: see `primitives.activation.rectify`.
+#: Orders of the activations that are rectified powers, by name: see `primitives.activation.rectify`.
 RECTIFIED = {"step": 0, "relu": 1}
 
 

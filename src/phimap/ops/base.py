@@ -56,7 +56,7 @@ class Ops(ABC):
 
     @abstractmethod
     def empty(self, shape: tuple[int, ...]) -> Array:
-        """Return an uninitialised array."""
+        """Return an uninitialised array in the dtype of the backend."""
 
     @abstractmethod
     def arange(self, stop: int) -> Array:
@@ -188,7 +188,7 @@ class Ops(ABC):
         return self.matmul(Z, W)
 
     def zeros(self, shape: tuple[int, ...]) -> Array:
-        """Return an array of zeros."""
+        """Return an array of zeros in the dtype of the backend."""
         out = self.empty(shape)
         out[...] = 0
         return out

@@ -18,6 +18,8 @@ from phimap.config import thread_count
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+# State of each thread: whether it runs a task, how many `single_threaded_blas` blocks it is in, and the thread counts
+# to restore after them.
 _inside = local()
 # Maximum number of threads of the pool, which all callers share. A thread is started when it is first needed.
 _MOST_HELPERS = 256

@@ -37,7 +37,8 @@ def _line(u, k):
 def acute_angle(short, long):
     """Return the angles with ``short = sqrt(1 - cos)``, at most 1, and ``long = sqrt(1 + cos)``."""
     u = subtract(long, spread(long, _MIDDLE))
-    # Three cubics, of two lines each, are independent of each other, so the processor can overlap them.
+    # The series is split into three cubics of two linear terms each. They are independent, so the processor can overlap
+    # their computation.
     square = multiply(u, u)
     fourth = multiply(square, square)
     low = multiply_add(_line(u, 2), square, _line(u, 0))

@@ -23,7 +23,11 @@ def _add_sizes(row, a, b, c, e, first, second, third, fourth):
 
 @compiled
 def sums_of_differences(X, columns, power, out):
-    """Write ``sum_j |X[i, j] - columns[j, l]|^power`` to ``out[i, l]``; `power` is 1 or 2."""
+    """Write ``sum_j |X[i, j] - columns[j, l]|^power`` to ``out[i, l]``; `power` is 1 or 2.
+
+    X (n, d), columns (d, m) and out (n, m) have one floating dtype; `columns` holds the other m rows, transposed. Time
+    O(n m d).
+    """
     d = X.shape[1]
     for start in range(0, out.shape[1], _BLOCK):
         stop = min(start + _BLOCK, out.shape[1])

@@ -43,7 +43,7 @@ def _parts(short, long):
 
 @inlined
 def _next(short, long, cosine, angle, supplement, fold):
-    """Return `short` and `long` after a layer."""
+    """Return `short` and `long` of the angle after a layer."""
     zero = spread(short, 0.0)
     if fold == 1.0:
         # The absolute value maps x and -x to the same output.

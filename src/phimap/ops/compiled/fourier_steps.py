@@ -52,7 +52,7 @@ def _put(x, i, a, p):
 
 @inlined
 def _put_turned(x, i, a, p, twiddles, t):
-    """Set entry i to a + i p times the twiddle factor at t."""
+    """Set entry i to ``(a + i p)`` times the twiddle factor at t."""
     if twiddles is None:
         _put(x, i, a, p)
         return
@@ -225,7 +225,7 @@ def _inverse_5(x, i, m, twiddles, t):
 
 @inlined
 def forward_step(x, i, m, radix, twiddles, t):
-    """Apply the forward step of a radix."""
+    """Apply the forward step of `radix` to the entries i, i + m, i + 2 m, ... of x."""
     if radix == 4:
         _forward_4(x, i, m, twiddles, t)
     elif radix == 2:
@@ -238,7 +238,7 @@ def forward_step(x, i, m, radix, twiddles, t):
 
 @inlined
 def inverse_step(x, i, m, radix, twiddles, t):
-    """Apply the inverse step of a radix."""
+    """Apply the inverse step of `radix` to the entries i, i + m, i + 2 m, ... of x."""
     if radix == 4:
         _inverse_4(x, i, m, twiddles, t)
     elif radix == 2:

@@ -28,7 +28,7 @@ from phimap.ops.compiled.vectors import add, load_long, store, subtract
 # first factor.
 _FIELDS, _LANES = 12, 8
 # Number of words of a plane in a group. Their products are summed in fields of 10 bits. The sum is at most
-# 3 * 16 * 8 = 384. This fits the uppermost field, which has only 9 bits and holds up to 511.
+# 3 words * 16 codes * 8 = 384. This fits the uppermost field, which has only 9 bits and holds up to 511.
 _WORDS = 3
 # Maximum number of groups of words whose sums, each at most 384, add up in a field of 20 bits.
 _GROUPS = (2**20 - 1) // 384
@@ -36,9 +36,12 @@ _GROUPS = (2**20 - 1) // 384
 _TILE = 32
 # For bits, and for signs and zeros: the number of entries of a table, and the number of codes in a group of words.
 _BITS, _SIGNS = (256, 8 * _WORDS), (81, 16 * _WORDS)
+# Masks of a lane: its even fields of 5 bits, and the lower halves of its fields of 20 bits. Then a lane with a 4 in
+# every field of 5 bits.
 _EVEN = np.uint64(sum(31 << 5 * field for field in range(0, _FIELDS, 2)))
 _SPREAD = np.uint64(sum(1023 << 20 * field for field in range(_FIELDS // 4)))
 _FOURS = np.uint64(sum(4 << 5 * field for field in range(_FIELDS)))
+# Masks of a word: the lower four bits of every byte, and the lowest bit of every byte.
 _LOWER_HALVES = np.uint64(0x0F0F0F0F0F0F0F0F)
 _ONES = np.uint64(0x0101010101010101)
 # `_PLACES[k, f]` masks bit f of a word that was rotated to the left by 5 k.
@@ -71,8 +74,8 @@ def write_codes(plane, negative, are_signs, out):
     """Set out uint64 (n_groups, n, words_of_codes) to the codes of rows of bits, or of signs and zeros.
 
     plane uint64 (n, w) holds the bits. For signs and zeros, `plane` marks the entries that are not zero and negative
-    (n, w) marks the negative entries; 1 is then the base-3 digit 1, and -1 the digit 2. A word has two codes for each
-    of its bytes: first the entries of all lower halves, then the entries of all upper halves.
+    (n, w) marks the negative entries; 1 is then the base-3 digit 1, and -1 the digit 2. A word then has two codes for
+    each of its bytes: first the entries of all lower halves, then the entries of all upper halves.
     """
     lower, upper = _LOWER_HALVES, np.uint64(4)
     for group in range(out.shape[0]):
@@ -234,7 +237,10 @@ def write_affine(counts, weight, left, right, scale, out):
 
 @compiled
 def write_both(counts, weight, left, right, scale, out, image):
-    """Apply `write_affine` and set image (n, r) to the transpose of out. If both share memory, values are equal."""
+    """Apply `write_affine`, and set image (n, r) to the transpose of out.
+
+    If both share memory, as on the diagonal of a Gram matrix, every shared entry is written twice with one value.
+    """
     block = np.empty((_TILE, _FIELDS * _LANES), out.dtype)
     for top in range(0, out.shape[1], _TILE):
         n = min(_TILE, out.shape[1] - top)

@@ -133,7 +133,7 @@ def transpose(plane, out):
 
 @compiled
 def mixed(state):
-    """SplitMix64's output function (Steele, Lea and Flood 2014, Figure 13)."""
+    """Return a hash of uint64 `state`: the output function of SplitMix64 (Steele, Lea and Flood 2014, Figure 13)."""
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return state ^ (state >> np.uint64(31))

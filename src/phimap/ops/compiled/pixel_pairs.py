@@ -182,7 +182,7 @@ def _plane(x, y, shape, depth, radius, shift, factor, fold, planes, all_sums, to
             _down(relu, first * pitch, end - first, pitch, sums, margin)
             if layer > 1:
                 _down(tangent, first * pitch, end - first, pitch, tangent_sums, margin)
-            # P_1 = W(G_1).
+            # P_1 = W(G_1), so the second layer (index 1) needs no sums of tangents.
             of_tangent = tangent_sums if layer > 1 else sums
             for k in range(0, pitch, lanes):
                 of_x, of_y = plane + corner_x + i * width * lanes + k, plane + corner_y + i * width * lanes + k

@@ -31,9 +31,8 @@ def _times(x, y, c, d):
 def _angles(a, b, c, d, first, other, p, step, cosines, sines):
     """Write cosine and sine of psi, the difference of two half angles, for p players.
 
-    The half angles of the explained row start at `first`, the half angles of the background row at `other`.
-
-    The cosines and sines are in a and b for the explained row, in c and d for the background row.
+    a and b hold the cosines and sines of the half angles of explained rows, from `first` on for this row. c and d hold
+    those of background rows, from `other` on for this row.
     """
     for j in range(p):
         x, y = load_long(a, first + j * step), load_long(b, first + j * step)

@@ -1,8 +1,8 @@
 """Shapley sums of products of real factors, see `phimap.ops.primitives.shapley_sums`.
 
 A lane of a vector is a term. For every group of terms, explained row and background row, the products of all
-players but one are prefix products times suffix products. The nodes t and -t share the product ``t h``. Prefixes, means
-and half differences of one group take 2.5 KiB for 20 players and stay in the L1 cache.
+players but one are prefix products times suffix products. The nodes t and -t share the product ``t h``. The scratch
+arrays of `shapley` take 6.25 KiB for 20 players and stay in the L1 cache.
 """
 
 from __future__ import annotations

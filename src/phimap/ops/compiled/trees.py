@@ -20,6 +20,6 @@ def add_tree_values(rows, columns, thresholds, children, values, roots, out):
         for i in range(rows.shape[0]):
             place = roots[tree]
             while place >= 0:
-                # An index in place of a branch: the processor would guess half of the branches wrongly.
+                # An index replaces a branch, because the processor would mispredict half of the branches.
                 place = children[place, np.intp(rows[i, columns[place]] > thresholds[place])]
             out[i, column] += values[-1 - place]

@@ -18,7 +18,7 @@ def convolution_transforms(ops: Ops, X: Array, factors: Array, length: int) -> A
 
 @primitive
 def convolutions(ops: Ops, transformed: Array, rows: int, generators: Array, offset: int, scale: Array) -> Array:
-    """Return scaled cyclic convolutions of rows with generators (B, length), side by side: (`rows`, s).
+    """Return scaled cyclic convolutions (`rows`, s) of rows with generators (B, length), side by side.
 
     `transformed` is the result of `convolution_transforms` for `rows` rows. Of each convolution only the entries from
     `offset` on are used. `scale` is (s,) with s <= B (length - offset).

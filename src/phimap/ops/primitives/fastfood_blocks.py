@@ -8,7 +8,7 @@ from phimap.ops.primitive import primitive
 
 @primitive
 def fastfood_blocks(ops: Ops, X: Array, signs: Array, permutations: Array, gains: Array, scale: Array) -> Array:
-    """Apply blocks of two Walsh-Hadamard transforms to the rows of dense `X` (r, d): (r, s).
+    """Return the results (r, s) of blocks of two Walsh-Hadamard transforms for the rows of dense `X` (r, d).
 
     `signs` (int8), `permutations` (intp) and `gains` are (B, p); `scale` is (s,) with s <= B p. Block b multiplies a
     row, padded with zeros to p, by ``H diag(gains[b]) P_b H diag(signs[b])``, where H is unnormalised and

@@ -10,7 +10,7 @@ from phimap.ops.primitive import primitive
 def fourier_blocks(
     ops: Ops, X: Array, factors: Array, phases: Array, frequencies: Array, n_points: int, scale: Array
 ) -> Array:
-    """Apply blocks of two Fourier transforms to the rows of dense `X` (r, d): (r, s).
+    """Return the results (r, s) of blocks of two Fourier transforms for the rows of dense `X` (r, d).
 
     Each row times `factors` (d,), padded with zeros to 2 h, is read as a vector z of h complex numbers, whose real and
     imaginary parts alternate. Block b maps z to ``F_n^* P_b diag(phases[b, 0]) F_h diag(phases[b, 1]) z``, F

@@ -8,7 +8,7 @@ from phimap.ops.primitive import primitive
 
 @primitive
 def hadamard_blocks(ops: Ops, X: Array, signs: Array, scale: Array) -> Array:
-    """Apply blocks of random signs and Walsh-Hadamard transforms to the rows of dense `X` (r, d): (r, s).
+    """Return the results (r, s) of blocks of signs and Walsh-Hadamard transforms for the rows of dense `X` (r, d).
 
     `signs` is int8 (B, t, p), `scale` is (s,) with s <= B p. Block b multiplies a row, padded with zeros to p, by
     ``H D_{b,0} ... H D_{b,t-1}`` (H unnormalised, ``D_{b,j} = diag(signs[b, j])``, the last factor applied first).

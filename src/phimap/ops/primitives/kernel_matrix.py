@@ -43,7 +43,7 @@ def _(ops: Ops, kernel: KernelFunction, X: Array, landmarks: Array) -> Array:
 
 
 def without_tiny_values(values: np.ndarray) -> np.ndarray:
-    """Replace numbers (r, l) below 1e-19 by 0, in place, before products in float32; return them.
+    """Replace numbers (r, l) of magnitude below 1e-19 by 0, in place, before products in float32; return them.
 
     The kernel values of distant rows, and their products, would otherwise be subnormal in float32. With subnormal
     numbers, a matrix product takes many times as long.

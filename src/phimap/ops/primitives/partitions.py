@@ -72,8 +72,8 @@ def grid_cells(ops: Ops, rows: np.ndarray, factors: np.ndarray, offsets: np.ndar
 def write_cells(ops: Ops, cells: np.ndarray, each: int, width: int, peak: float, out: Array, first: int = 0) -> None:
     """Write `width` signed indicators of `cells` (r, t), on the host, to the columns of `out` from `first` on.
 
-    The entry of a cell, at the column that `columns_of` gives, is -peak if its number is odd, else peak. The others are
-    zero.
+    The entry of a cell, at the column that `columns_of` gives, is -peak if its number is odd, else peak. All other
+    entries are zero.
     """
     dense = np.zeros((len(cells), width), ops.dtype)
     np.put_along_axis(dense, columns_of(cells, each, width), signs_of(cells) * peak, axis=1)
@@ -83,8 +83,8 @@ def write_cells(ops: Ops, cells: np.ndarray, each: int, width: int, peak: float,
 def columns_of(cells: np.ndarray, each: int, width: int) -> np.ndarray:
     """The column intp (r, t) of each cell uint64 (r, t), among the `each` columns of its partition.
 
-    The last partition has the remaining columns of the `width` columns.
-    The upper 32 bits of a cell's number choose its column.
+    The last partition has the remaining columns of the `width` columns. The upper 32 bits of a cell's number choose its
+    column.
     """
     firsts = each * np.arange(cells.shape[1])
     widths = np.minimum(each, width - firsts).astype(np.uint64)

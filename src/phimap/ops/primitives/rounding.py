@@ -107,7 +107,7 @@ def _pack_parts(write: Callable[[slice, np.ndarray], None], Z: Array, planes: np
 
 
 def mixed(state: np.ndarray) -> np.ndarray:
-    """SplitMix64's output function (Steele, Lea and Flood 2014, Figure 13)."""
+    """Return a hash of uint64 `state`: the output function of SplitMix64 (Steele, Lea and Flood 2014, Figure 13)."""
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return state ^ (state >> np.uint64(31))

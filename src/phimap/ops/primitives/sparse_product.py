@@ -8,7 +8,7 @@ from phimap.ops.primitive import primitive
 
 @primitive
 def sparse_product(ops: Ops, X: Array, columns: Array, entries: Array) -> Array:
-    """Multiply dense `X` (r, d) by the transpose of a sparse matrix (s, d): (r, s).
+    """Return the product (r, s) of dense `X` (r, d) and the transpose of a sparse matrix (s, d).
 
     Row c of the matrix has entry ``entries[l, c]`` in column ``columns[l, c]``, for all l; entries with the same column
     add up. `columns` is intp (q, s), `entries` is (q, s), with q at least 1.

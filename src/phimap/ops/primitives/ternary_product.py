@@ -10,7 +10,7 @@ from phimap.ops.primitive import primitive
 
 @primitive
 def ternary_product(ops: Ops, X: Array, codes: Array) -> Array:
-    """Multiply dense `X` (r, d) by the transpose of a matrix with entries 1, -1 and 0: (r, s).
+    """Return the product (r, s) of dense `X` (r, d) and the transpose of a matrix (s, d) with entries 1, -1 and 0.
 
     Entry ``[c, p]`` of `codes`, uint8 (s, 2 k), encodes columns 4 p to 4 p + 3 of row c as base-3 digits, the lowest
     digit first: digit 1 means 1, digit 2 means -1. Columns from d on are 0.

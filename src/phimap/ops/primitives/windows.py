@@ -17,7 +17,7 @@ def windows(
     signs: Array,
     folded: int,
 ) -> Array:
-    """Return the features of the pixels in q x q windows, partly concatenated and partly folded.
+    """Return the features of the pixels in q x q windows, q = `filter_size`, partly concatenated and partly folded.
 
     `F` (n h w, d) holds the features of the pixels of n images of `shape` (h, w); `part` selects r pixels, the centres
     of the windows. Pixels outside the image have zero features. Of the result (r, q^2 exact + folded), the first
