@@ -87,7 +87,7 @@ def semidefinite_fit(powers: np.ndarray, values: np.ndarray, weights: np.ndarray
 
 
 def fit_error(kappa: Callable, coefficients: np.ndarray, cosines: np.ndarray | None = None) -> float:
-    """Root mean square difference between a polynomial and `kappa`, over a kernel matrix of 500 rows."""
+    """Root mean square difference between a polynomial and `kappa`, over the entries of a kernel matrix of 500 rows."""
 
     def distance(nodes: np.ndarray) -> np.ndarray:
         return np.polynomial.polynomial.polyval(nodes, coefficients) - kappa(nodes)
@@ -96,7 +96,7 @@ def fit_error(kappa: Callable, coefficients: np.ndarray, cosines: np.ndarray | N
 
 
 def root_mean_square(function: Callable, cosines: np.ndarray | None = None) -> float:
-    """Root mean square of a function of the cosine, over a kernel matrix of 500 rows."""
+    """Root mean square of a function of the cosine, over the entries of a kernel matrix of 500 rows."""
     nodes, weights = fitting_nodes(cosines)
     weights[-1] = _WEIGHT_OF_DIAGONAL
     return float(np.sqrt(weights @ function(nodes) ** 2))

@@ -92,7 +92,8 @@ def _mehler(of_x: _Expansion, of_y: _Expansion, angle: np.ndarray) -> np.ndarray
 def _last(coefficients: np.ndarray) -> int:
     """Index of the last coefficient, of rows (n, _TERMS + 2), that is not negligible in some row.
 
-    Coefficients are negligible if the energy from the first of them on is below eps times the energy of the row.
+    Coefficient k of a row is negligible if the squares of the coefficients k, k + 1, ... sum to at most eps times the
+    sum of all squares.
     """
     beyond = np.cumsum(np.square(coefficients)[:, ::-1], axis=1)[:, ::-1]
     return max(int((beyond > np.finfo(np.float64).eps * beyond[:, :1]).any(axis=0).sum()) - 1, 0)

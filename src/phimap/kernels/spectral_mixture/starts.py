@@ -162,7 +162,7 @@ def wide(X: np.ndarray, spectrum: EmpiricalSpectrum, n_mixtures: int) -> Compone
 
 
 def at_random(spectrum: EmpiricalSpectrum, n_mixtures: int, rng: np.random.Generator) -> Components:
-    """Uniform random means up to the Nyquist frequency, and length scales about as large as the extent of the rows."""
+    """Components with uniform random means up to the Nyquist frequency; length scales are near the extent of rows."""
     shape = (n_mixtures, spectrum.resolution.size)
     means = rng.uniform(-1, 1, shape) * spectrum.together
     reach = np.maximum(np.abs(rng.standard_normal(shape)), 0.1)

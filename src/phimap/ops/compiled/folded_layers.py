@@ -32,7 +32,7 @@ from phimap.ops.compiled.vectors import (
 
 @inlined
 def _parts(short, long):
-    """Return the cosines, angles and supplements of the angles of pairs of rows."""
+    """Return the cosines, the angles and their supplements, given `short` and `long` of the angles."""
     one, half_turn, is_acute = spread(short, 1.0), spread(short, math.pi), subtract(long, short)
     acute = acute_angle(choose(is_acute, short, long), choose(is_acute, long, short))
     obtuse = subtract(half_turn, acute)

@@ -121,7 +121,7 @@ def _five(a, p, b, q, c, r, d, s, e, t):
 
 @inlined
 def _forward_2(x, i, m, twiddles, t):
-    """Forward step on two entries."""
+    """Apply the forward step of radix 2 to the entries i and i + m of x."""
     a, p = _get(x, i)
     b, q = _get(x, i + m)
     a, p, b, q = _two(a, p, b, q)
@@ -131,7 +131,7 @@ def _forward_2(x, i, m, twiddles, t):
 
 @inlined
 def _forward_3(x, i, m, twiddles, t):
-    """Forward step on three entries."""
+    """Apply the forward step of radix 3 to the entries i, i + m and i + 2 m of x."""
     a, p = _get(x, i)
     b, q = _get(x, i + m)
     c, r = _get(x, i + 2 * m)
@@ -143,7 +143,7 @@ def _forward_3(x, i, m, twiddles, t):
 
 @inlined
 def _forward_4(x, i, m, twiddles, t):
-    """Forward step on four entries."""
+    """Apply the forward step of radix 4 to the entries i, i + m, ..., i + 3 m of x."""
     a, p = _get(x, i)
     b, q = _get(x, i + m)
     c, r = _get(x, i + 2 * m)
@@ -157,7 +157,7 @@ def _forward_4(x, i, m, twiddles, t):
 
 @inlined
 def _forward_5(x, i, m, twiddles, t):
-    """Forward step on five entries."""
+    """Apply the forward step of radix 5 to the entries i, i + m, ..., i + 4 m of x."""
     a, p = _get(x, i)
     b, q = _get(x, i + m)
     c, r = _get(x, i + 2 * m)
@@ -173,7 +173,7 @@ def _forward_5(x, i, m, twiddles, t):
 
 @inlined
 def _inverse_2(x, i, m, twiddles, t):
-    """Inverse step on two entries."""
+    """Apply the inverse step of radix 2 to the entries i and i + m of x."""
     p, a = _get(x, i)
     b, q = _get_turned(x, i + m, twiddles, t)
     a, p, b, q = _two(a, p, b, q)
@@ -183,7 +183,7 @@ def _inverse_2(x, i, m, twiddles, t):
 
 @inlined
 def _inverse_3(x, i, m, twiddles, t):
-    """Inverse step on three entries."""
+    """Apply the inverse step of radix 3 to the entries i, i + m and i + 2 m of x."""
     p, a = _get(x, i)
     b, q = _get_turned(x, i + m, twiddles, t)
     c, r = _get_turned(x, i + 2 * m, twiddles, t + 2)
@@ -195,7 +195,7 @@ def _inverse_3(x, i, m, twiddles, t):
 
 @inlined
 def _inverse_4(x, i, m, twiddles, t):
-    """Inverse step on four entries."""
+    """Apply the inverse step of radix 4 to the entries i, i + m, ..., i + 3 m of x."""
     p, a = _get(x, i)
     b, q = _get_turned(x, i + m, twiddles, t)
     c, r = _get_turned(x, i + 2 * m, twiddles, t + 2)
@@ -209,7 +209,7 @@ def _inverse_4(x, i, m, twiddles, t):
 
 @inlined
 def _inverse_5(x, i, m, twiddles, t):
-    """Inverse step on five entries."""
+    """Apply the inverse step of radix 5 to the entries i, i + m, ..., i + 4 m of x."""
     p, a = _get(x, i)
     b, q = _get_turned(x, i + m, twiddles, t)
     c, r = _get_turned(x, i + 2 * m, twiddles, t + 2)

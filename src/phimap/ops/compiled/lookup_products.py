@@ -113,7 +113,7 @@ def _gathered(turned, f):
 
 @inlined
 def _write_tables(rows, tables, first, n_bits, are_signs):
-    """Write the table of one code position from entry `first` on; `rows` holds the rows' values at its bits."""
+    """Write the table of one code position from entry `first` on; `rows` holds the 96 rows' values, bit by bit."""
     start = _LANES * first
     for lane in range(_LANES):
         tables[start + lane] = _FOURS if are_signs else np.uint64(0)

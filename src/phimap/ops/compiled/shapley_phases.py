@@ -31,8 +31,8 @@ def _times(x, y, c, d):
 def _angles(a, b, c, d, first, other, p, step, cosines, sines):
     """Write cosine and sine of psi, the difference of two half angles, for p players.
 
-    a and b hold the cosines and sines of the half angles of explained rows, from `first` on for this row. c and d hold
-    those of background rows, from `other` on for this row.
+    The cosines and sines of the explained row's half angles are in a and b, from `first` on. Those of the background
+    row are in c and d, from `other` on. `step` is the number of lanes.
     """
     for j in range(p):
         x, y = load_long(a, first + j * step), load_long(b, first + j * step)

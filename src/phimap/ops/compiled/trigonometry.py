@@ -180,7 +180,7 @@ def cos_sin(projected: np.ndarray, scale: np.ndarray, out: np.ndarray, first: in
     """Write ``scale * cos(P)`` to columns of `out` from `first` and ``scale * sin(P)`` from ``first + half``.
 
     projected P (n, k), scale (k,) and out (n, m) have one floating dtype and contiguous rows. Returns the largest |P|,
-    or NaN if P contains NaN. If it is not at most `limit`, the results are meaningless.
+    or NaN if P contains NaN. If the largest |P| is not at most `limit`, the results are meaningless.
     """
     return _write(projected, None, scale, out, first, half)
 
