@@ -25,28 +25,29 @@ from phimap.ops import ops_for
 #: Least number of rows for which trees are grown. With fewer rows, there are too few validation rows to choose the
 #: share of the trees in the average.
 LEAST_ROWS = 1000
-# Largest number of rounds, and largest number of trees of all targets together. The learning rate is `_PATH` divided by
-# the largest number of rounds for the targets, but at most `_MOST_RATE`.
+# Largest number of rounds; largest number of trees of all targets together; learning rate times the largest number of
+# rounds; largest learning rate. The rate is `_PATH / _most_rounds(n_outputs)`, but at most `_MOST_RATE`, so that fewer
+# rounds take larger steps.
 _MOST_ROUNDS, _MOST_TREES, _PATH, _MOST_RATE = 250, 4500, 25.0, 0.2
 # More than `_FEW_TREES` trees are grown only if the share of the trees in the average is at least `_LARGE_SHARE`.
 _FEW_TREES, _LARGE_SHARE = 2000, 0.5
-# Trees are grown only if so many rounds are allowed at least.
+# Trees are grown only if `_most_rounds` allows at least this many rounds.
 _LEAST_ROUNDS = 100
-# Rounds are added in at most this many parts. No part follows a part that lowers the squared error by less than
+# Rounds are added in up to this many equal parts. The last part is the first that lowers the squared error by less than
 # `_LEAST_GAIN` times the squared error without trees.
 _PARTS = 5
 # If more than this share of the rows was left out, trees are grown again on all rows. A smaller share makes little
 # difference.
 _MISSED = 0.25
-# The error of the average is measured each time this many rounds have been added. The best number of rounds is chosen.
+# The error of the average is measured after every `_STEP` rounds. The number of rounds with the least error is chosen.
 _STEP = 10
-# Bytes of a row for each column, and for each target. A column takes them for the rows joined, the rows of the training
-# part, scikit-learn's copy in float64, and its bins; a target for two encodings, sums and gradients.
+# Bytes that one row takes for each column, and for each target. Per column: 8 in the joined rows, 8 in the rows of the
+# training part, 8 in scikit-learn's float64 copy, and 1 in its bins. Per target: two encodings, sums and gradients.
 _COLUMN_BYTES, _TARGET_BYTES = 25, 64
 # For labels, the log loss is compared at these shares of the trees in the average.
 _SHARES = np.arange(21) / 20
-#: Number of folds for few rows, and least number of rows without folds. Models of fewer rows have no corrections, so
-#: their leave-one-out errors are known at every row.
+#: Number of folds, and least number of rows for which validation rows replace the folds. A model of fewer rows has no
+#: corrections, so its leave-one-out errors are known at every row.
 _FOLDS, FOLDED_ROWS = 3, 8000
 # Trees are kept only if they lower the squared error by at least `_LEAST_GAIN` times the squared error without trees.
 # This gain must also be at least `_LEAST_RATIO` times its standard error over rows or units.
@@ -73,7 +74,7 @@ def may_grow(fitted: Fitted, rows: Any, n_rows: int, settings: FitSettings) -> b
 
 
 def trees_memory(n_rows: int, n_columns: int, n_outputs: int) -> int:
-    """Return the bytes that rows take while trees are grown; a quarter of the byte budget must hold them."""
+    """Return the bytes that `n_rows` rows take while trees are grown; `may_grow` allows a quarter of the budget."""
     return n_rows * (n_columns * _COLUMN_BYTES + n_outputs * _TARGET_BYTES)
 
 
@@ -87,7 +88,8 @@ def with_trees(
     fitted : Fitted
         Solved model.
     left_out : LeftOut
-        Errors of the model at rows left out: validation rows and conformal rows.
+        Errors of the kernel model in fits without the row: at the conformal rows, and at the validation rows or, with
+        folds, at all rows of the sample.
     rows : iterable of (X, y, weights)
         All training rows.
     validation : ValidationRows
@@ -108,9 +110,9 @@ def with_trees(
     labels, the share is then chosen again, by the log loss of calibrated probabilities.
 
     The rows left out are the validation rows. Below 8,000 rows, they are instead all rows of the sample except the
-    conformal rows, in three folds. While the share is chosen, trees are grown without the conformal rows, too. If at
-    least a quarter of the rows were left out, the same number of rounds is then grown on all rows. **Cost.** The cost
-    of the boosting; with folds, up to three times as much.
+    conformal rows, in three folds. While the share is chosen, trees are grown without the conformal rows, too. If more
+    than a quarter of the rows were left out, the same number of rounds is then grown on all rows. **Cost.** The cost of
+    the boosting; with folds, up to three times as much.
     """
     n_jobs, held_out = settings.n_jobs, validation.held_out_keys
     with stages.stage("trees", _most_rounds(fitted.targets.n_outputs), "rounds") as advance:
@@ -141,7 +143,8 @@ def with_trees(
         n_rounds, share = chosen
         trees = parts[0][0].first(n_rounds)
         by_fold = [boosting.first(n_rounds).outputs(every.X[held], n_jobs) for boosting, _ in parts]
-        # The boosting of a fold uses neither the conformal rows nor the rows of the fold.
+        # No boosting has seen the conformal rows, so they get the mean over the folds. The rows of a fold get the
+        # outputs of the boosting that was grown without this fold.
         outputs = np.mean(by_fold, axis=0)
         for found, (_, own) in zip(by_fold, parts, strict=True):
             outputs[own] = found[own]
@@ -159,10 +162,10 @@ def with_trees(
 
 
 def _takes_folds(validation: ValidationRows) -> bool:
-    """Whether trees are validated in folds of the sample, without the conformal rows, or else on the validation rows.
+    """Whether trees are validated in folds of the sample without the conformal rows; if not, on the validation rows.
 
-    In small tables, a tenth of the rows is too few. Folds do not divide units. They are not used if the latest rows are
-    held out.
+    Folds are used below 8,000 rows, where the validation rows, a tenth of all rows, are too few. They are not used if
+    the latest rows are held out.
     """
     in_time = validation.units is not None and validation.units.in_time
     return not in_time and validation.n_rows < FOLDED_ROWS
@@ -175,7 +178,10 @@ def n_judging(validation: ValidationRows) -> int:
 
 
 def _folds(rows: TreeRows, places: np.ndarray | None) -> np.ndarray:
-    """Return the fold (r,) of each row. Units are not divided; without units, classes are divided in proportion."""
+    """Return the fold (r,) of each row, given the units `places` (r,) of the rows or None.
+
+    No fold divides a unit. Without units, each fold contains the classes in proportion.
+    """
     if places is not None:
         return np.unique(places, return_inverse=True)[1] % _FOLDS
     labels = rows.labels if rows.has_labels else np.zeros(len(rows.X))
@@ -185,13 +191,13 @@ def _folds(rows: TreeRows, places: np.ndarray | None) -> np.ndarray:
 
 
 def _most_rounds(n_outputs: int) -> int:
-    """Return the largest number of rounds, a multiple of all parts and steps."""
+    """Return the largest number of rounds for `n_outputs` targets, a multiple of ``_PARTS * _STEP``."""
     unit = _PARTS * _STEP
     return min(_MOST_ROUNDS, _MOST_TREES // n_outputs // unit * unit)
 
 
 def _gathered(fitted: Fitted, rows: Any, sample: Reservoir) -> tuple[TreeRows, np.ndarray]:
-    """Return all rows for trees, and their keys (n,)."""
+    """Return the rows of all batches on the host, with encoded targets, and the keys (n,) of the rows."""
     targets = fitted.targets
     X, Y, weights = zip(
         *((ops_for(X).to_host(X), targets.encode(y), targets.weights(y, weights)) for X, y, weights in rows),
@@ -260,7 +266,7 @@ def _chosen(
 
 
 def _standard_error(values: np.ndarray, weights: np.ndarray, places: np.ndarray | None) -> float:
-    """Return the standard error of the weighted mean of `values` (r,), which are dependent within a unit."""
+    """Return the standard error of the weighted mean of `values` (r,); values of one unit may be correlated."""
     deviations = weights * (values - weighted_mean(values, weights))
     if places is not None:
         deviations = np.bincount(np.unique(places, return_inverse=True)[1], deviations)
@@ -268,7 +274,10 @@ def _standard_error(values: np.ndarray, weights: np.ndarray, places: np.ndarray 
 
 
 def _share_of_labels(some: HeldOutScores, towards: np.ndarray) -> float:
-    """Return the share between 0 and 1 with the least log loss of calibrated probabilities."""
+    """Return the share of the trees, from 0 to 1, with the least log loss of calibrated probabilities.
+
+    `towards` (r, t) are the predictions of the kernel model minus the outputs of the trees at the rows `some`.
+    """
 
     def log_loss(share: float) -> float:
         return Calibration.of(replace(some, predictions=some.predictions - share * towards)).log_loss
@@ -277,6 +286,6 @@ def _share_of_labels(some: HeldOutScores, towards: np.ndarray) -> float:
 
 
 def _least_squares_share(errors: np.ndarray, towards: np.ndarray, weights: np.ndarray) -> float:
-    """Return s between 0 and 1 with the least weighted sum of squares of ``errors + s towards`` (r, t)."""
+    """Return the s from 0 to 1 with the least weighted sum of squares of ``errors + s towards``, both (r, t)."""
     square = weights @ np.square(towards).sum(axis=1)
     return float(np.clip(-(weights @ (errors * towards).sum(axis=1)) / square, 0, 1)) if square else 0.0

@@ -159,9 +159,9 @@ class KernelModel(BaseEstimator):
     ) -> Self:
         """Fit on a stream of batches, in two passes: one for scales and classes, one for the sums.
 
-        Data frames take up to two more passes: one looks for cells other than numbers, one fits their encoder. Memory
-        holds no more rows than one batch. Batches cut like the batches of `fit` (see its notes) give the same bits as
-        `fit`. Other batches give the same model up to rounding.
+        Data frames take up to two more passes: one looks for cells other than numbers, one fits their encoder. Apart
+        from samples, memory holds the rows of one batch at a time. Batches cut like the batches of `fit` (see its
+        notes) give the same bits as `fit`. Other batches give the same model up to rounding.
 
         Parameters
         ----------
@@ -341,7 +341,10 @@ class KernelModel(BaseEstimator):
         return self
 
     def _with_more_rows(self) -> Self:
-        """Drop the solution after rows were added to the state. It is computed again when needed."""
+        """Drop the solution, corrections, trees and calibration after rows were added.
+
+        The solution is computed when next needed.
+        """
         n_rows = self._state.sums.n_rows
         self._fitted = replace(
             self._fitted, n_samples_seen=n_rows, solution=None, corrections=None, trees=None, calibration=None
@@ -368,7 +371,8 @@ class KernelModel(BaseEstimator):
     ) -> Iterator[FitSettings]:
         """Check the parameters and yield the settings; the byte budgets are fixed while the ``with`` block runs.
 
-        A checkpoint stores the budget of its fit. `seed` is the seed of a fit to which rows are added.
+        With a `checkpoint` and without the parameter `memory`, the budget is that of the stopped fit. `seed` is the
+        seed of a fit to which rows are added; None takes the parameter `random_state`.
         """
         stated = stated_budget(self.memory) if checkpoint is None else checkpoint.budget(self.memory)
         with fixed_budget():
@@ -540,7 +544,7 @@ class KernelModel(BaseEstimator):
 
     @property
     def solution_(self) -> LinearSolution:
-        """The linear model, with the path of alpha and facts about the solution."""
+        """The linear model, the alphas that were tried with their scores, and the status of the solver."""
         return self._solved().solved
 
     @property
@@ -594,7 +598,7 @@ class KernelModel(BaseEstimator):
 def _outputs(
     method: Callable[..., Any], device: str, n_jobs: int | None, named: dict[str, Any], fitted: Fitted, X: Any
 ) -> Any:
-    """Return ``method(fitted, X, compute)``, computed within the byte budget of this process, with one thread of BLAS.
+    """Return ``method(fitted, X, compute, **named)``, computed within the byte budget, with one thread of BLAS.
 
     The byte budget and the thread limit are set once, for all steps of the prediction.
     """
@@ -603,7 +607,7 @@ def _outputs(
 
 
 def _refuse_units(groups: Any, settings: FitSettings) -> None:
-    """Raise an error if rows on other machines would have to be held out by groups or in time."""
+    """Raise an error if rows on the workers of a cluster would have to be held out by groups or in time."""
     if groups is not None or settings.last:
         given = "`groups`" if groups is not None else "`validation`='last'"
         raise ValueError(
@@ -618,7 +622,7 @@ def _check_same_map(checkpoint: CheckpointStore, mapped: ScaledMap) -> None:
 
 
 def _note_constant_columns(fitted: Fitted) -> None:
-    """Write the names of constant columns of numbers. For encoded frames, the summary of the encoder lists them."""
+    """Write the names of constant columns to standard error; not for encoded frames, whose encoder has a summary."""
     constant = np.flatnonzero(fitted.map.scaling.factor == 0)
     if fitted.inputs.encoder is None and constant.size:
         named = fitted.inputs.column_names.tolist()

@@ -18,7 +18,7 @@ from phimap.records import Record, of_number
 # separated without error.
 _CENTRE = np.array([1.2, -2.0])
 _SPREAD = 1.0
-# Bounds of the search. The logarithms were always closer to their prior means on real data.
+# The logarithms are searched up to this distance from their prior means. On real data they were always closer.
 _FARTHEST = 6.0
 # For x below this, log(softplus(x)) equals x in float64.
 _LINEAR = -36.0
@@ -33,6 +33,7 @@ class Calibration(Record):
     low : float
         Encoded target of the wrong class, -1 or 0; the right class has 1.
     power, width : float
+        The power a and the width :math:`\tau` in the formula below.
     log_loss : float
         Mean negative log-likelihood of the rows from which power and width were computed; infinite in files of earlier
         versions.
@@ -102,7 +103,7 @@ def calibration_of(targets: Targets, held_out: HeldOutScores | None, loss: str) 
 
 
 def _shares(scores: np.ndarray, low: float) -> np.ndarray:
-    """Rescale scores (n, t) to (n, n_classes), so that their targets are 0 and 1."""
+    """Rescale scores (n, t) to (n, n_classes), so that encoded targets `low` and 1 become 0 and 1."""
     shares = (scores - low) / (1 - low)
     return np.hstack([1 - shares, shares]) if shares.shape[1] == 1 else shares
 
@@ -112,7 +113,7 @@ def _log_softplus(x: np.ndarray) -> np.ndarray:
 
 
 def _mean_log_loss(point: np.ndarray, shares: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
-    """Return the mean negative log-likelihood at `point`."""
+    """Return the mean negative log-likelihood at `point`, the logarithms of power and width."""
     power, width = np.exp(point)
     logarithms = log_softmax(power * _log_softplus(shares / width), axis=1)
     return -float(weights @ logarithms[np.arange(len(labels)), labels]) / len(labels)
@@ -121,7 +122,11 @@ def _mean_log_loss(point: np.ndarray, shares: np.ndarray, labels: np.ndarray, we
 def _objective(
     point: np.ndarray, shares: np.ndarray, labels: np.ndarray, weights: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Return the negative logarithm of likelihood times prior at `point`, over the number of rows, and its gradient."""
+    """Return the negative log posterior density, divided by the number of rows r, and its gradient (2,).
+
+    `point` (2,) holds the logarithms of power and width, `shares` (r, n_classes) the rescaled scores, and `labels` (r,)
+    the index of each row's class.
+    """
     power, x, rows = np.exp(point[0]), shares / np.exp(point[1]), np.arange(len(labels))
     values = power * _log_softplus(x)
     logarithms = log_softmax(values, axis=1)

@@ -33,7 +33,7 @@ from phimap.random_map import RandomMap
 #: Number of rows from which the length scale is estimated. The half a million distances between them give the median
 #: distance to a fraction of a percent, which is accurate enough.
 LENGTH_SCALE_ROWS = 1000
-# Largest number of columns for which other forms of the columns are tried.
+# Largest number of columns for which the search also tries compressed tails and ranks of the columns.
 _MOST_COLUMNS = 500
 
 
@@ -107,7 +107,7 @@ def choose_map(
 
 @dataclass(frozen=True)
 class _SearchSource:
-    """Makes the samples of rows on which the search tries kernels."""
+    """The source of the samples of training rows on which the search tries kernels."""
 
     summary: RowSummary
     inputs: InputEncoding
@@ -116,7 +116,7 @@ class _SearchSource:
 
     @property
     def held_out(self) -> HeldOutKeys:
-        """Keys of the rows that are held out; the search leaves out the conformal rows."""
+        """Keys of the validation and the conformal rows. The samples of the search contain no conformal rows."""
         return HeldOutKeys.of_sample(self.summary.sample, self.summary.n_rows, by_class=self.targets.has_labels)
 
     def sample(self, scaling: Scaling) -> SearchSample:
@@ -138,9 +138,9 @@ class _SearchSource:
 def _choose_kernel(
     source: _SearchSource, scaling: Scaling, rows: np.ndarray, weights: np.ndarray | None, seed: int, log: TrialLog
 ) -> tuple[SearchResult, Scaling]:
-    """Choose the kernel and the scaling.
+    """Return the chosen kernel and the chosen scaling of the columns.
 
-    The scaling may compress heavy tails of columns or replace columns by ranks; the metric is added later.
+    The scaling may compress heavy tails of columns or replace columns by ranks. It does not yet include the metric.
 
     If the search has nothing to choose, the median distance of scaled `rows` (r, d), with `weights` (r,), is the length
     scale.
@@ -150,7 +150,8 @@ def _choose_kernel(
     metrics = spec.metrics(rows.shape[1], sparse=is_sparse, image=inputs.image_shape is not None)
     families = spec.families(metrics, rows.shape[1], sparse=is_sparse)
     if settings.monotonic_cst is not None and settings.searches_kernel:
-        # A product kernel of all columns is nearly zero between the rows, so its models cannot be monotone there.
+        # A kernel that is a product over all columns is nearly zero between the training rows. Its models return to the
+        # mean there, so they cannot be monotone.
         families = [additive()]
     if spec.fits_mixture:
         sample = source.sample(scaling)
@@ -188,8 +189,8 @@ def _other_forms(source: _SearchSource) -> list[Scaling]:
 def _form_of_monotone_effects(source: _SearchSource) -> Scaling | None:
     """Return the scaling to ranks if effects must be monotone and the user has not fixed the form, else None.
 
-    With heavy tails, a model has a bump at each isolated row, and a grid misses some of the bumps. Ranks have no
-    isolated values.
+    In a heavy tail, the model has a bump at each isolated row, and the grid of the constraints misses some of the
+    bumps. Ranks have no isolated values.
     """
     settings, X = source.settings, source.summary.map_sample.X
     if settings.monotonic_cst is None or settings.standardize != "auto":
@@ -198,5 +199,5 @@ def _form_of_monotone_effects(source: _SearchSource) -> Scaling | None:
 
 
 def _amounts(source: _SearchSource) -> np.ndarray | None:
-    """Return 1 for columns of amounts, 0 for other columns (d,); None if all hold amounts."""
+    """Return 1 for columns of amounts, 0 for columns such as codes of categories (d,); None if all hold amounts."""
     return None if source.inputs.encoder is None else source.inputs.encoder.amounts_

@@ -167,7 +167,7 @@ scaling_, encoder_, solver_, statistics_, n_features_in_, n_samples_seen_
         Warns
         -----
         OutsideWarning
-            As `KernelRegressor.predict`.
+            If rows lie far outside of the training rows. One warning gives the share of such rows.
         """
         if others:
             named = ", ".join(f"{name}={value!r}" for name, value in others.items())

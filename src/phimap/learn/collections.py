@@ -41,7 +41,7 @@ class PredictionScore(Accumulator):
     sums : ndarray of shape (t,) or float
         Weighted sums of squared errors, or total weight of the correctly predicted rows.
     gathered : tuple of (targets, predictions, weights)
-        The batches of rows, for D2; else empty.
+        One entry for each batch, for D2; empty for other scores.
     """
 
     _parts = ("moments", "sums", "gathered")
@@ -73,7 +73,7 @@ class PredictionScore(Accumulator):
 
     @property
     def score(self) -> float:
-        """The score. A constant target has R2 1 if it is predicted exactly, else 0."""
+        """R2, D2 or the share of correct labels. A constant target has R2 1 if it is predicted exactly, else 0."""
         if not self.moments.n:
             raise ValueError("Found array with 0 sample(s), while a score needs at least 1. Give rows.")
         if self._fitted.targets.has_labels:
@@ -85,8 +85,8 @@ class PredictionScore(Accumulator):
         return float(np.where(spread > 0, 1 - self.sums / np.where(spread > 0, spread, 1.0), constant).mean())
 
 
-#: A part of the rows: the arguments with which it is read. For a block of a Dask collection, they are tasks that give
-#: its rows, its targets and, if rows have weights, its weights.
+#: The arguments with which a part of the rows is read. For a block of a Dask collection, they are tasks that give the
+#: rows, the targets and, if rows have weights, the weights of the block.
 Part = tuple[Any, ...]
 
 
@@ -236,7 +236,7 @@ def _counts(X: Any, parts: list[Part], *, looks: bool) -> tuple[list[int], bool]
     lengths = lengths_of(X)
     if lengths is not None and len(parts[0]) == 2:
         return list(lengths), True
-    # Rows are read only if their cells must be inspected.
+    # Without `looks`, the tasks read only targets and weights.
     found = computed([task(_counted, part[0] if looks else None, *part[1:]) for part in parts])
     return [count for count, _ in found], all(complete for _, complete in found)
 

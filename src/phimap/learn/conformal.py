@@ -29,9 +29,10 @@ class ErrorScale(Record):
     Attributes
     ----------
     coef : ndarray of shape (m, t)
+        Coefficients of the m features for the t targets.
     intercept : ndarray of shape (t,)
     bounds : ndarray of shape (2, t)
-        Least and largest logarithm.
+        Least and largest logarithm of the scale.
 
     Notes
     -----
@@ -46,7 +47,10 @@ class ErrorScale(Record):
 
     @classmethod
     def of_errors(cls, Z: np.ndarray, errors: np.ndarray, weights: np.ndarray | None) -> ErrorScale | None:
-        """Return the scale of `errors` (r, t) at rows with features `Z` (r, m); None if a target has no errors."""
+        """Return the scale, learned from `errors` (r, t) at rows with features `Z` (r, m).
+
+        None for fewer than two rows, or if at least 5 % of the errors of a target are 0.
+        """
         sizes = np.abs(errors)
         least = np.quantile(sizes, _LEAST_ERROR, axis=0)
         # If many predictions are exact, their errors are zero and would hide the size of the other errors.
@@ -70,7 +74,7 @@ class Conformal(Record):
     scores : ndarray of shape (k, t)
         Ascending scores of each target, at most 1,024.
     levels : ndarray of shape (k, t)
-        Coverage up to which a score serves as the threshold.
+        Largest coverage for which the score is the threshold.
     scale : ErrorScale or None
         Scale by which errors were divided; None if it is 1, and for sets of classes.
 
@@ -104,10 +108,11 @@ class Conformal(Record):
         order = np.argsort(scores, axis=0, kind="stable")
         counted = np.ones(len(scores)) if weights is None else weights / weights.mean()
         levels = np.cumsum(counted[order], axis=0) / (len(scores) + 1)
-        # Each part is represented by its largest score, so thresholds do not become smaller.
+        # More scores than `_MOST_SCORES` are divided into that many parts of equal size. Each part is represented by
+        # its largest score, so no threshold becomes smaller.
         kept = np.ceil(np.linspace(1, len(scores), min(len(scores), _MOST_SCORES))).astype(np.intp) - 1
         ascending = np.take_along_axis(scores, order, axis=0)[kept]
-        # The level of a part is the level of its last score: a coverage within the part needs this score.
+        # A part has the level of its largest score: a coverage between two levels needs the score of the higher level.
         return cls(ascending, np.minimum(levels[kept], 1.0), scale)
 
     def reaches(self, coverage: float) -> bool:
@@ -121,7 +126,7 @@ class Conformal(Record):
 
     def threshold(self, coverage: float) -> np.ndarray:
         """Return the threshold (t,) of scores for a coverage; infinite if this coverage needs more scores."""
-        # A rounding error must not turn 90 of 99 scores into 91.
+        # Rounding must not make a coverage of 0.9 need the 91st of 99 scores, instead of the 90th.
         reached = self.levels >= coverage * (1 - 1e-12)
         first = np.take_along_axis(self.scores, reached.argmax(axis=0)[None], axis=0)[0]
         return np.where(reached.any(axis=0), first, np.inf)
@@ -132,7 +137,7 @@ class CoverageWarning(UserWarning):
 
 
 def check_coverage(coverage: float, conformal: Conformal | None, purpose: str) -> float:
-    """Return `coverage` as a number between 0 and 1.
+    """Return `coverage` as a float; raise unless it lies between 0 and 1, both excluded.
 
     Warn if the coverage is too large for the number of conformal scores; `purpose` completes the message.
     """
@@ -150,7 +155,7 @@ def check_coverage(coverage: float, conformal: Conformal | None, purpose: str) -
 
 
 def class_scores(probabilities: np.ndarray) -> np.ndarray:
-    """Return for each class (r, n_classes) the cumulated probability of all classes that are more probable."""
+    """Return the sum of the probabilities of all more probable classes, for each row and class (r, n_classes)."""
     order = np.argsort(-probabilities, axis=1, kind="stable")
     ordered = np.take_along_axis(probabilities, order, axis=1)
     sums = np.cumsum(ordered, axis=1) - ordered

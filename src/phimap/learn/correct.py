@@ -31,8 +31,7 @@ def correct(
     """Return the model with corrections of its residuals if they lower the validation error, else the model itself.
 
     The second result contains the residuals from which corrections were learned. It is None without corrections. If
-    units are held out, the validation rows are whole units. So corrections are validated on rows whose units are absent
-    from the training rows.
+    units are held out, the validation rows are whole units, so no unit has both training rows and validation rows.
 
     Parameters
     ----------
@@ -64,7 +63,8 @@ def correct(
             return scaled, encoded - outputs_of_all, encoded - outputs_without, targets.weights(y, weights)
 
         residuals = Residuals.of_batches(rows, errors_of, keys, state.sample)
-        # Regions are tried with and without the metric, because a metric may hide columns that separate neighbours.
+        # Regions are tried with and without the metric, because a metric may give little weight to columns that
+        # separate neighbouring rows.
         roots = [None] if (back := inverse_root(mapped.metric)) is None else [None, back]
         # Each thread holds the matrices of a region, so memory limits the number of threads.
         n_threads = max(1, min(thread_count(n_jobs), memory_budget() // corrections_memory(mapped.width, 1)))

@@ -22,14 +22,15 @@ from phimap.learn.rows.samples import WeightedRows
 from phimap.learn.settings import Compute, FitSettings
 from phimap.ops import Array, ops_for, single_threaded_blas
 
-# Number of rows of a block. With this many rows, little of the time is spent on reading the factor of the sums.
+# Number of rows of a block. Each block reads the whole factor of the Gram matrix; with this many rows, that takes
+# little of the time.
 _ROWS = 512
 # Least number of rows, landmarks excluded, from which the noise is estimated. With 100 rows, the relative standard
 # error of the variance is 1/7.
 _LEAST_VALIDATION_ROWS = 100
 # Number of float64 arrays with the features of a block that exist at the same time.
 _ARRAYS = 4
-# Reasons why a model has no sums over its rows, by the form of its solution.
+# Reasons, for an error message, why a model has no sums over its rows, by `LinearSolution.form`.
 _NO_SUMS = {
     "cg": "was solved by conjugate gradients, which factorise nothing. Use solver='cholesky', with more memory or "
     "fewer components",
@@ -75,7 +76,7 @@ class Deviations:
 
 
 def _predictive(fitted: Fitted, state: TrainingState, settings: FitSettings) -> Predictive:
-    """Return the predictive variance. Its noise is estimated from leave-one-out errors of the sample."""
+    """Return the predictive variances of a model, with the noise estimated from leave-one-out errors of the sample."""
     part, targets = fitted.corrections if fitted.trees is None else fitted.trees, fitted.targets
     leverages = state.sums.leverages(fitted.solved.alpha, settings.n_jobs)
     sample = state.sample.rows(np.argsort(state.sample.keys, kind="stable"))
@@ -105,7 +106,10 @@ def _predictive(fitted: Fitted, state: TrainingState, settings: FitSettings) -> 
 def _leave_one_out(
     fitted: Fitted, function: FunctionVariance, sample: WeightedRows, part: slice, points: Points
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """Return leave-one-out errors (r, t) of a part of the sample, and the variances, inputs and weights of its rows."""
+    """Return leave-one-out errors (r, t) of the sample rows in `part`, and their variances, inputs and weights.
+
+    The variances are those of the function in a fit without the row, divided by sigma^2.
+    """
     y, targets = sample.y[part], fitted.targets
     weights = targets.weights(y, None if sample.weights is None else sample.weights[part])
     solution = targets.in_units(fitted.solved)
@@ -145,7 +149,7 @@ def _truncates(fitted: Fitted) -> bool:
 
 
 def _points(fitted: Fitted, X: Array, compute: Compute) -> Iterator[tuple[slice, Points]]:
-    """Yield the features and scaled inputs of the rows of `X`, a few rows at a time."""
+    """Yield slices of up to 512 rows of `X`, each with the `Points` of its rows."""
     features, corrections = fitted.map.features(compute), fitted.corrections
     ops, truncates = ops_for(X), _truncates(fitted)
     scaling = fitted.map.scaling.bind(ops)
@@ -164,5 +168,5 @@ def _points(fitted: Fitted, X: Array, compute: Compute) -> Iterator[tuple[slice,
 
 
 def _joined(parts: list[Any]) -> Any:
-    """Concatenate arrays; None if the parts are None."""
+    """Concatenate arrays; return None if the parts are None."""
     return None if parts[0] is None else np.concatenate(parts)

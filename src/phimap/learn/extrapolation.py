@@ -12,10 +12,10 @@ from phimap._warnings import caller_level
 from phimap.learn.scaled_map import ScaledMap
 from phimap.ops import Array, ops_for
 
-#: Share of the kernel's largest value. A row counts as far if its kernel value with the nearest row in range is below
-#: this share.
+#: A row counts as far if its kernel value with the nearest point within the training ranges is below this share of the
+#: kernel's largest value.
 NEAR = 0.5
-# Bound of the differences between scaled rows. It acts as infinity, but its square is finite in float64.
+# Differences between scaled rows are clipped to this bound, which stands for infinity. Its square is finite in float64.
 _INFINITE = 1e100
 
 
@@ -25,6 +25,7 @@ class OutsideWarning(UserWarning):
     Attributes
     ----------
     n_far : int
+        Number of far rows.
     example : str
         A value of a far row, and the range of its column, in words.
     ending : str
@@ -62,7 +63,7 @@ class ExtrapolationGuard:
         self._farthest: tuple[float, np.ndarray] = (-1.0, np.empty(0))
 
     def inspect(self, X: Array, first: int) -> None:
-        """Find far rows among the rows of `X` (r, d), whose first row has number `first`; CSR rows are not checked."""
+        """Record the far rows among the rows of `X` (r, d), numbered from `first` on; CSR rows are not checked."""
         if self._columns is None or self._columns.margin is None or sparse.issparse(X):
             return
         host = ops_for(X).to_host(X)
@@ -81,8 +82,8 @@ class ExtrapolationGuard:
         shrunk = np.flatnonzero(shares < 1)
         self._rows.append(first + rows[shrunk])
         self._shares.append(shares[shrunk])
-        # An additive kernel stays above half of its largest value if only one column is far. The distance is therefore
-        # compared, too.
+        # If only one column is far, an additive kernel stays above half of its largest value. A row is therefore also
+        # far if its distance exceeds the radius of the training rows.
         far = np.flatnonzero((shares < 1) | (distances > self._columns.radius))
         self._n_far += far.size
         if far.size and distances[far].max() > self._farthest[0]:

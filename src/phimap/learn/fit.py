@@ -150,8 +150,8 @@ def fit(
     loss, ratio = settings.first_loss, 1.0
     if settings.loss == "auto" and search is not None:
         loss, ratio = search.best_loss()
-    # Corrections and trees need the squared loss. The model with these parts is compared with the model of the other
-    # loss.
+    # Corrections and trees need the squared loss. If another loss won without them, the squared loss with these parts
+    # is fitted first, and the other loss only if it still wins.
     competes = loss != settings.first_loss and bool([part for part in _PARTS if tries(part, unsolved)])
     found = solved(settings.first_loss if competes else loss)
     if competes and ratio < (1 - LEAST_GAIN) * _ratio_of_parts(found.fitted):
@@ -165,7 +165,7 @@ _PARTS: dict[str, Callable[..., bool]] = {"corrections": may_correct, "trees": m
 
 
 class _Solved(NamedTuple):
-    """A fitted model and its state; None after a solver in passes."""
+    """A fitted model, and its state for adding rows, which is None after a solver in passes."""
 
     fitted: Fitted
     state: TrainingState | None
@@ -242,7 +242,7 @@ def summarise(
     advance: Callable[[int], None] = lambda n_rows: None,
 ) -> RowSummary:
     """Return the summary of all rows, after one pass; `expected` are labels that may occur in later rows."""
-    # Workers receive this function, so it refers to plain values only.
+    # Workers receive the lambda, so it refers to plain values only.
     summary = accumulate(
         rows,
         lambda row: CountingAccumulator(new_summary(settings, labels=labels, first_row=row, units=units), advance),
@@ -271,7 +271,7 @@ def standardisation(summary: RowSummary, inputs: InputEncoding, settings: FitSet
 
 
 def extreme_rows(summary: RowSummary, scaling: Scaling) -> ExtremeRows:
-    """Return an empty collection for the rows that lie farthest from the mean in the standardised columns."""
+    """Return an empty record for the rows that lie farthest from the mean in the standardised columns."""
     sample = summary.sample
     return ExtremeRows(sample.seed, centre=summary.moments.mean, factor=scaling.factor, units=sample.units)
 
@@ -316,7 +316,7 @@ def feature_rows_of(mapped: ScaledMap, targets: Targets, compute: Compute) -> Ca
 
 
 def with_solution(fitted: Fitted, solution: LinearSolution, loss: str) -> Fitted:
-    """Return the model with `solution`, which is in encoded targets, and the calibration from its held-out scores."""
+    """Return the model with a solution of the encoded targets and its calibration, without any other part."""
     solution = fitted.targets.restore(solution)
     calibration = calibration_of(fitted.targets, solution.held_out, loss)
     no_parts: dict[str, Any] = {"corrections": None, "trees": None, "conformal": None, "untried": ()}
@@ -340,7 +340,10 @@ def solve_state(fitted: Fitted, state: TrainingState, settings: FitSettings) -> 
 
 
 def _ratio_of_parts(fitted: Fitted) -> float:
-    """The ratio of the log losses of a classifier with and without corrections and trees; 1 if it has neither."""
+    """Return the log loss of a classifier with corrections and trees, over its log loss without them.
+
+    1 if the model has neither.
+    """
     plain = calibration_of(fitted.targets, fitted.solved.held_out, "squared")
     if (fitted.corrections is None and fitted.trees is None) or fitted.calibration is None or plain is None:
         return 1.0
@@ -357,7 +360,7 @@ def _problem(
     solver: Chosen,
     stages: Stages,
 ) -> Problem:
-    """Return the problem for the chosen solver."""
+    """Return the problem of the chosen solver, with the memory and the features that it may keep."""
     n, m, t = summary.n_rows, mapped.width, targets.n_outputs
     dtype, shape = ops_for(summary.sample.X).dtype, RowShape.of(summary.sample.X, t)
     held = solver.member.memory(n, m, t)
@@ -396,7 +399,7 @@ def _problem(
 
 
 def _weighted_mapping(mapped: ScaledMap, targets: Targets, compute: Compute, signs: bool) -> Mapping:
-    """As `mapping_of`, but every row has a weight, and targets are signs if `signs` is true."""
+    """As `mapping_of`, but weights are never None, and encoded targets are signs -1 and 1 if `signs` is true."""
     mapping = mapping_of(mapped, targets, compute)
 
     def weighted(X: Array, y: np.ndarray, weights: np.ndarray | None) -> WeightedBlock:

@@ -68,7 +68,7 @@ class Fitted(Record):
     has_units : bool
         Whether groups or moments in time were held out in the fit, so that further rows cannot be added.
     untried : tuple of str
-        Attributes of the parts that the time limit left out: ``"corrections"``, ``"trees"``.
+        Parts that were not tried because the time limit had passed: ``"corrections"``, ``"trees"``.
     """
 
     inputs: InputEncoding
@@ -117,7 +117,7 @@ class Fitted(Record):
 
     @cached_property
     def _linear(self) -> LinearOutputs:
-        """The linear outputs of `_coefs`. In the units of the solver, the outputs fit float32."""
+        """The products of features with `_coefs`, in the units of the solver, in which they fit float32."""
         return LinearOutputs(self.map, self._coefs)
 
     @property
@@ -147,7 +147,7 @@ class Fitted(Record):
         )
 
     def warm(self, X: Any, compute: Compute) -> None:
-        """Predict a row in both precisions, and encode the row `X` of cells unless it is None."""
+        """Predict one row in float64 and in float32. Also encode `X`, a row of cells, unless it is None."""
         columns = self.map.range
         # Rows within the training ranges cause no warning.
         row = self.map.scaling.shift if columns is None or columns.low is None else columns.low
@@ -160,7 +160,7 @@ class Fitted(Record):
             self.inputs.rows(X)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Copies and workers compute this value again.
+        # Copies and workers compute `_linear` again.
         return {name: value for name, value in vars(self).items() if name != "_linear"}
 
     def scores(self, X: Any, compute: Compute) -> np.ndarray:
@@ -198,7 +198,10 @@ class Fitted(Record):
         return check_outputs("predictions", scores)
 
     def averaged(self, scores: np.ndarray, X: Array, n_jobs: int | None) -> np.ndarray:
-        """Return outputs (n, t) at checked rows `X`: the average of the kernel model and the trees."""
+        """Return the average (n, t) of `scores`, the outputs of the kernel model, and the outputs of the trees.
+
+        Without trees, return `scores`. `X` are the checked rows.
+        """
         if (trees := self.trees) is None:
             return scores
         found, units = trees.outputs(ops_for(X).to_host(X), n_jobs), self.targets.units
@@ -283,7 +286,7 @@ class Fitted(Record):
 
 
 def of_fitted(path: str, doc: str) -> Any:
-    """Return a property of a learner that reads an attribute of its fitted model; `path` is the dotted name."""
+    """Return a property of a learner that reads an attribute of its fitted model, given the dotted name `path`."""
     read = attrgetter(f"_fitted.{path}")
 
     def value(learner: Any) -> Any:
@@ -293,7 +296,7 @@ def of_fitted(path: str, doc: str) -> Any:
     return property(value, doc=doc)
 
 
-# Number of sample rows that are hashed to identify the origin of a state.
+# Number of sample rows whose hash is the `origin` of a state.
 _ORIGIN_ROWS = 1000
 
 
@@ -350,7 +353,7 @@ _LEADING = 5
 
 
 def fitted_html(fitted: Fitted | None) -> str:
-    """Return a small table of the fitted kernel, regularisation and most relevant columns; nothing is fitted for it."""
+    """Return an HTML table of the fitted kernel, regularisation and most relevant columns; empty before a fit."""
     if fitted is None:
         return ""
     facts = [("kernel", repr(fitted.map.kernel)), ("features", f"{fitted.map.width:,}")]

@@ -76,7 +76,7 @@ class InputEncoding(Record):
 
     @classmethod
     def of_encoder(cls, encoder: TableEncoder, learner: str, *, arrays: bool = False) -> InputEncoding:
-        """Return the inputs for rows that a fitted encoder makes, of frames or with `arrays` of arrays."""
+        """Return the input encoding for rows that a fitted encoder makes of frames, or else of `arrays`."""
         names = None if arrays else np.array([column.name for column in encoder.columns_], dtype=object)
         return cls(learner, encoder.n_features_in_, names, None, encoder.is_sparse_, encoder, arrays)
 
@@ -93,7 +93,7 @@ class InputEncoding(Record):
         return np.arange(self.width) if self.names is None else self.names
 
     def in_units(self, column: int, value: float) -> float:
-        """Return a number of a column that the kernel receives, in the units of the table if the encoder scaled it."""
+        """Convert a number of a column that the kernel receives to the units of the table, if the encoder scaled it."""
         if self.encoder is None:
             return value
         encoded = self.encoder.columns_[self.encoder.groups_[column]]
@@ -101,7 +101,7 @@ class InputEncoding(Record):
         if not is_number or self.column_names[column] != encoded.name:
             return value
         mean, shift = encoded.encoding.mean, encoded.encoding.deviation * value  # pyright: ignore
-        # Encoded rows are in float32. Further digits are rounding errors, which would show in messages.
+        # Encoded rows are in float32. Digits beyond float32 are rounding errors, which messages must not show.
         error = float(np.finfo(np.float32).eps) * max(abs(mean), abs(shift))
         return round(mean + shift, -int(np.ceil(np.log10(error)))) if error > 0 else mean + shift
 
@@ -122,7 +122,7 @@ class InputEncoding(Record):
         return self.encoder is not None and (is_frame(X) or self.encodes_arrays)
 
     def filled(self, sample: Any) -> InputEncoding:
-        """Return the inputs with the medians of a sample (r, d) of the training rows, if these were dense numbers."""
+        """Return the encoding with the medians of a sample (r, d) as `fill`, if the rows are dense numbers."""
         if self.encoder is not None or self.image_shape is not None or not isinstance(sample, np.ndarray):
             return self
         return replace(self, fill=np.median(sample, axis=0).astype(np.float64))
@@ -152,7 +152,7 @@ class InputEncoding(Record):
     def training_rows(self, X: Any) -> Array:
         """Return checked rows as `rows` does, but always in the format of the first rows, CSR or dense.
 
-        Scaling and sample require a single format.
+        The scaling and the samples of rows need one format for all batches.
         """
         rows = self.rows(X)
         if self.sparse == sparse.issparse(rows):
@@ -160,11 +160,11 @@ class InputEncoding(Record):
         return rows.toarray() if sparse.issparse(rows) else sparse.csr_matrix(ops_for(rows).to_host(rows))
 
     def typical_rows(self, typical: Any) -> Any:
-        """Return a stand-in for the rows of a Dask collection: `typical`, or one encoded row if there is an encoder."""
+        """Return rows with the width and dtype of checked rows: one zero row if there is an encoder, else `typical`."""
         return typical if self.encoder is None else np.zeros((1, self.width), np.float32)
 
     def settled(self) -> InputEncoding:
-        """Return the inputs, after dropping the data that the encoder needs only for training rows."""
+        """Drop the data that the encoder needs only for training rows, and return the input encoding."""
         if self.encoder is not None:
             # The encoder drops these data in place.
             self.encoder.forget_rows().forget_folds()
@@ -241,7 +241,7 @@ def unfitted_encoder(
 
 
 def _with_floats(X: Any) -> np.ndarray:
-    """Return an array or a list of rows with missing cells as floats (n, d); raise if an entry is infinite."""
+    """Return rows (n, d) as floats, with NaN for missing cells, given an array or a list; raise if one is infinite."""
     X = np.asarray(X)
     X = X if X.dtype.kind == "f" else X.astype(np.float64)
     check_finite(np.where(np.isnan(X), 0, X))

@@ -26,8 +26,8 @@ def with_conformal(fitted: Fitted, left_out: LeftOut | None, settings: FitSettin
     fitted : Fitted
         Solved model.
     left_out : LeftOut or None
-        Errors of the model at rows left out; None after a solver in passes. Scores then come from the predictions for
-        held-out rows that also chose alpha, with the scale 1.
+        Errors of the model at rows left out. After a solver in passes it is None: the scores then come from the
+        held-out rows that also chose alpha, and the scale is 1.
     settings : FitSettings
 
     Notes
@@ -41,7 +41,7 @@ def with_conformal(fitted: Fitted, left_out: LeftOut | None, settings: FitSettin
         held_out = fitted.solved.held_out
         return fitted if held_out is None else replace(fitted, conformal=_conformal(fitted, held_out, None, settings))
     if fitted.calibration is None:
-        # If alpha was given and groups are left out, the calibration has no other errors.
+        # If alpha was given and groups are left out, the solver returns no held-out scores, so these errors calibrate.
         others = ~left_out.conformal
         calibrates = others if others.any() else left_out.conformal
         calibration = calibration_of(fitted.targets, left_out.part(calibrates), settings.loss)
@@ -61,8 +61,8 @@ def _conformal(
 ) -> Conformal | None:
     """Return the distribution of the scores of left-out rows.
 
-    `scaled` has the features of the rows and the scale of their errors; None if predictions are in the units of the
-    targets, and the scale is 1.
+    `scaled` is a pair of the rows, with their features, and the scale of their errors. It is None after a solver in
+    passes: the predictions are then in the units of the targets, and the scale is 1.
     """
     predictions, targets, weights = left_out.predictions, left_out.targets, left_out.weights
     if fitted.targets.has_labels:

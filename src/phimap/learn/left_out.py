@@ -23,9 +23,9 @@ from phimap.learn.settings import FitSettings
 from phimap.learn.solver import HeldOutScores, LinearSolution
 from phimap.ops import single_threaded_blas
 
-# Number of rows whose quadratic forms are computed at a time.
+# Number of rows whose quadratic forms are computed at a time, from float64 copies of their features.
 _ROWS = 512
-# Number of rows in addition to the conformal rows that a small byte budget does not reduce further.
+# Least number of rows, not counting the conformal rows, to which a small byte budget reduces the rows left out.
 _LEAST_OTHERS = 256
 #: Largest number of rows from whose errors the scale of intervals is learned.
 MOST_SCALE_ROWS = 768
@@ -43,7 +43,7 @@ class LeftOut(NamedTuple):
     errors : ndarray of shape (r, t)
         Errors in encoded targets.
     conformal : ndarray of bool, shape (r,)
-        Marks the rows that took part in no choice.
+        Whether a row took part in no choice of the fit.
     """
 
     rows: FeatureRows
@@ -52,13 +52,13 @@ class LeftOut(NamedTuple):
     conformal: np.ndarray
 
     def part(self, chosen: np.ndarray) -> HeldOutScores:
-        """Return the predictions for some of the rows."""
+        """Return predictions, targets and weights of the rows `chosen`, a mask or indices."""
         targets = self.rows.targets[chosen]
         weights = None if self.rows.weights is None else self.rows.weights[chosen]
         return HeldOutScores(targets - self.errors[chosen], targets, weights)
 
     def some(self, chosen: np.ndarray) -> Self:
-        """Return the rows with some indices; if the indices cover all rows, return the rows without a copy."""
+        """Return the rows with the indices `chosen`; the same object, without a copy, if these are all rows."""
         if len(chosen) == len(self.keys):
             return self
         return type(self)(_rows_at(self.rows, chosen), *(column[chosen] for column in self[1:]))
@@ -99,13 +99,14 @@ def left_out_rows(
     held_out, units = validation.held_out_keys, validation.units
     in_time = units is not None and units.in_time
     others, m = held_out.validation, fitted.map.width
-    # The budget holds the map, the sums and their factor, two parts of the rows in float64, and all features.
+    # The budget must hold the map, the sums and their factor, two parts of `_ROWS` rows in float64, and the features of
+    # all rows left out.
     spare = settings.memory - fitted.map.record.n_bytes - 2 * state.sums.leverages_memory(m) - 16 * _ROWS * m
     n_others = min(n_others, max(spare // (8 * m) - held_out.conformal.size, _LEAST_OTHERS))
     if units is None or (not in_time and n_others >= validation.sample.keys.size):
         found = np.setdiff1d(validation.sample.keys, np.concatenate(held_out))
         if units is not None:
-            # The last unit may be in the sample in part.
+            # The sample may hold only some rows of its last unit, which is therefore left out.
             n_whole = np.searchsorted(np.cumsum(units.sizes), validation.sample.keys.size, "right")
             found = found[units.places_of(found) < n_whole]
         found = np.concatenate([others, [] if fitted.corrections else found])
@@ -135,7 +136,7 @@ def left_out_rows(
     validates, known = fitted.corrections.validation_errors(keys)
     errors = np.empty(rows.targets.shape)
     errors[validates] = known
-    # The errors at single validation rows are known from the choice of the corrections.
+    # Without units, the errors at validation rows are known from the choice of the corrections.
     chosen = np.flatnonzero(conformal) if together is None else np.arange(keys.size)
     some = _rows_at(rows, chosen)
     of_map = LeftOutRows(some, keys[chosen], left_out_errors(some, solution, leverages, together), together)
@@ -153,7 +154,7 @@ def _rows_at(rows: FeatureRows, chosen: np.ndarray) -> FeatureRows:
 def left_out_errors(
     rows: FeatureRows, solution: LinearSolution, leverages: Leverages, units: Sequence[np.ndarray] | None = None
 ) -> np.ndarray:
-    r"""Return errors (r, t) at training rows, of fits with the same alpha but without the row.
+    r"""Return the errors (r, t) at training rows of fits with the same alpha that leave out the row, or its unit.
 
     Parameters
     ----------
@@ -167,9 +168,11 @@ def left_out_errors(
 
     Notes
     -----
-    With s the roots of the weights, and :math:`H_{ij} = s_i s_j [z_i^T (A + \alpha I)^{-1} z_j + 1 / \sum w]` for the
-    centred rows i and j of a unit, their errors without the unit are :math:`S^{-1} (I - H)^{-1} S e`, with e the errors
-    of the solution. **Error.** Rounding. **Cost.** ``m^2`` flops for each row, and ``|G|^3`` for a unit of |G| rows.
+    Let A be the centred Gram matrix of all training rows, z_i the centred features of row i, s_i the root of its
+    weight, and S the diagonal matrix of the roots of a unit. With :math:`H_{ij} = s_i s_j [z_i^T (A + \alpha I)^{-1}
+    z_j + 1 / \sum w]` for rows i and j of the unit, and e the errors of the solution at these rows, the errors of a fit
+    without the unit are :math:`S^{-1} (I - H)^{-1} S e`. **Error.** Rounding. **Cost.** ``m^2`` flops for each row, and
+    ``|G|^3`` for a unit of |G| rows.
     """
     Z = rows.block.to_host()
     parts = [slice(first, first + _ROWS) for first in range(0, len(Z), _ROWS)]

@@ -29,10 +29,10 @@ _CLEAN = 2
 _ROWS = 200
 #: The fit warns if a violation exceeds this share of the range of the outputs.
 TOLERANCE = 1e-3
-# A violated step becomes a constraint if its violation exceeds this share of the tolerance.
+# A step becomes a constraint if its violation exceeds this share of `TOLERANCE`.
 _STRICT = 0.1
-# Largest number of iterations that compute the multipliers of the constraints. They end if the gradient is below the
-# second number times the largest violation.
+# Largest number of iterations that compute the multipliers of the constraints. They also end if the gradient is below
+# the second number times the largest absolute value of ``D c_0``.
 _STEPS, _ACCURACY = 3000, 1e-6
 
 
@@ -107,8 +107,9 @@ def with_monotone_effects(fitted: Fitted, state: TrainingState, signs: np.ndarra
     -----
     A step of the grid is a row together with two neighbouring quantiles of a column. Half of the rows are training
     rows; the others take each column from a different training row. Let the rows of D be the differences of the
-    features along the steps, times the signs. The constraints are ``D c >= 0``, and ridge regression minimises
-    :math:`\tfrac12 c^\top H c - b^\top c` with :math:`H = A + \alpha I`. The dual problem is
+    features along the steps, times the signs. The constraints are ``D c >= 0``. Ridge regression minimises
+    :math:`\tfrac12 c^\top H c - b^\top c` with :math:`H = A + \alpha I`, the centred Gram matrix A, and b the products
+    of centred features and targets. The dual problem is
 
     .. math:: \min_{\lambda \ge 0}\; \tfrac12 \lambda^\top D H^{-1} D^\top \lambda + \lambda^\top D c_0,
               \qquad c = c_0 + H^{-1} D^\top \lambda
@@ -160,12 +161,12 @@ def with_monotone_effects(fitted: Fitted, state: TrainingState, signs: np.ndarra
 def _constrained(
     solution: LinearSolution, leverages: Leverages, D: np.ndarray, start: np.ndarray
 ) -> tuple[LinearSolution, np.ndarray]:
-    """Return the solution with ``D c >= 0`` for the coefficients c of each target, and the multipliers (k, t).
+    """Return the solution with ``D c >= 0`` for the coefficients c of each target, and the multipliers of D's k rows.
 
-    The search for the multipliers starts at `start` (k, t).
+    The multipliers are (k, t). The search for them starts at `start` (k, t).
     """
     half = leverages.half_forms(D)
-    # The solver takes fewer steps if every constraint has length 1 in the metric of the problem.
+    # L-BFGS-B takes fewer steps if every row of D has length 1 in the metric H^-1.
     lengths = np.sqrt(np.maximum(np.square(half).sum(axis=0), np.finfo(np.float64).tiny))
     half /= lengths
 
@@ -235,7 +236,7 @@ class _Grid:
         return np.concatenate(found)
 
     def against(self, solution: LinearSolution) -> np.ndarray:
-        """Return the steps with violations above a tenth of the tolerance, the largest violation first."""
+        """Return the indices of steps that violate by over a tenth of the tolerance, the largest violation first."""
         falls = -self._rises(solution).min(axis=1)
         found = np.flatnonzero(falls > _STRICT * TOLERANCE)
         return found[np.argsort(-falls[found], kind="stable")]

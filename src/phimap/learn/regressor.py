@@ -139,8 +139,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         Constant of the linear model. The name is not `intercept_`, because tools such as shap then assume a model that
         is linear in the columns.
     solution_ : LinearSolution
-        Coefficients with the path of the regularisation, `status`, `n_passes` and `residual`; with ``loss="huber"``
-        and ``"quantile"`` also `scale`, the scale of the errors.
+        Coefficients, the alphas that were tried with their scores, `status`, `n_passes` and `residual`; with
+        ``loss="huber"`` and ``"quantile"`` also `scale`, the scale of the errors.
     corrections_ : Corrections or None
         Corrections added to the linear model; `partial_fit` and `merge` drop them.
     trees_ : BoostedTrees or None
@@ -168,7 +168,9 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         Units in which the solver receives targets that are far from 0 relative to their range, or outside 2^-64 to
         2^64; None for other targets.
     n_features_in_ : int
+        Columns of the rows in `fit`.
     n_samples_seen_ : int
+        Training rows of positive weight.
 
     Notes
     -----
@@ -259,6 +261,11 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
             solved by conjugate gradients or saved without statistics.
         MemoryError
             If `return_std` needs more than the byte budget.
+
+        Warns
+        -----
+        OutsideWarning
+            If rows lie far outside of the training rows. One warning gives the share of such rows.
 
         Notes
         -----

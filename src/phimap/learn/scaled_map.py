@@ -17,7 +17,8 @@ from phimap.ops import Array, Ops, ops_for, run_tasks, to_device
 from phimap.random_map import MapRecord, RandomMap, evaluate
 from phimap.records import Record, of_floats
 
-# Bytes of a tile of features in float64, which stays in the cache between its conversion and its product.
+# Bytes of a tile of features in float64. A tile of this size stays in cache between its conversion to float64 and its
+# product with the coefficients.
 _TILE_BYTES = 2**20
 
 
@@ -73,7 +74,10 @@ class ScaledMap(Record):
         return replace(self, feature_map=feature_map)
 
     def features(self, compute: Compute) -> BatchFeatures:
-        """Return a function from rows to blocks of features. Each returned function has a buffer of its own."""
+        """Return a function from rows to blocks of features.
+
+        Each function that this method returns has its own buffer.
+        """
         return BatchFeatures(BoundMap(self.scaling, self.record), compute.device, compute.n_jobs)
 
     def scaled(self, rows: Array) -> Array:
@@ -87,7 +91,7 @@ class ScaledMap(Record):
 
 
 class BoundMap:
-    """A scaling and a map, bound once to each backend and dtype.
+    """A scaling and a map, whose arrays are converted once for each backend and dtype.
 
     Parameters
     ----------
@@ -100,7 +104,7 @@ class BoundMap:
         self._bound: dict[Any, tuple[Ops, Scaling, MapRecord]] = {}
 
     def to(self, ops: Ops) -> tuple[Ops, Scaling, MapRecord]:
-        """Return a backend with the key of `ops`, and the scaling and the map bound to this backend."""
+        """Return the first backend given with the key of `ops`, and the scaling and the map bound to this backend."""
         if ops.key not in self._bound:
             self._bound[ops.key] = ops, self.scaling.bind(ops), self.record.bind(ops)
         return self._bound[ops.key]
@@ -140,7 +144,7 @@ class BatchFeatures:
 
 
 class LinearOutputs:
-    """Linear outputs of a map for given coefficients, computed without whitening the features of the rows.
+    """Products of features with given coefficients. Whitening is applied to the coefficients once, not to each row.
 
     Parameters
     ----------

@@ -54,15 +54,15 @@ class FitSettings:
     effort : Effort
     deadline : float
         Time of `time.monotonic` after which the search does not start further trials; infinite without a limit.
-    corrections : bool
-        Whether corrections are to be tried.
-    trees : bool
-        Whether trees are to be tried.
+    corrections, trees : bool
+        Whether corrections, and whether trees, may be tried.
     last : bool
         Whether the last rows validate every choice, instead of random rows.
     standardize : str or bool
+        As in `ColumnMoments.scaling`; False for no scaling.
     fills_missing : bool
-        Whether a model of complete numbers replaces missing cells of later rows; not with ``encode=None``.
+        Whether a model fitted to complete numbers replaces missing cells of later rows by medians; false with
+        ``encode=None``.
     solver : {"auto", "cholesky", "cg"}
     class_weight : object
         `class_weight` of a classifier; checked against the classes once they are known.
@@ -106,12 +106,13 @@ class FitSettings:
         compute: Compute,
         seed: np.random.SeedSequence | None = None,
     ) -> FitSettings:
-        """Check the parameters of a learner with one of these `losses`.
+        """Check the parameters of a learner, and return the settings of its fit.
 
         Parameters
         ----------
         params : mapping
         losses : tuple of str
+            Losses that the learner accepts.
         memory : int
             Byte budget on which choices are based.
         compute : Compute

@@ -54,19 +54,21 @@ class LinearSolution(Record):
     Attributes
     ----------
     coef : ndarray of shape (m, t)
+        Coefficients of the m features, for each of t targets.
     intercept : ndarray of shape (t,)
     alpha : float
     alphas : ndarray of shape (g,)
         Values of alpha that were tried; empty if alpha was given.
     scores : ndarray of shape (g,)
         The criterion at each of `alphas`. For ridge regression it estimates the mean squared error on new rows, summed
-        over targets. For other losses it estimates the mean loss on new rows; Huber's loss takes errors divided by
-        their scale.
+        over targets. For other losses it estimates the mean loss on new rows; for Huber's loss and for quantiles, the
+        loss takes errors divided by `scale`.
     criterion : str
         ``"held-out"``, ``"leave-one-out"``, ``"gcv"`` or ``"given"``.
     residual : float
-        For ridge regression ``|(A + alpha I) W - B| / |B|`` for the linear system that was solved. For other losses the
-        norm of the gradient, defined by the inverse quasi-Newton matrix, divided by the root of the objective.
+        For ridge regression ``|(A + alpha I) W - B| / |B|``, with A the matrix and B the right-hand sides of the linear
+        system that was solved. For other losses the norm of the gradient, defined by the inverse quasi-Newton matrix,
+        divided by the root of the objective.
     form : str
         ``"primal"`` or ``"dual"`` for a factorisation, else the name of an iteration: ``"cg"`` or ``"quasi-newton"``.
     status : str
@@ -76,7 +78,8 @@ class LinearSolution(Record):
     held_out : HeldOutScores or None
         Predictions for rows that were left out; None if there are no such rows. Not saved in model files.
     scale : ndarray of shape (t,) or None
-        Scale of the errors, for Huber's loss, which is linear beyond 1.35 times the scale; None for other losses.
+        For Huber's loss and for quantiles: the scale by which errors are divided before they enter the loss. None for
+        other losses.
     choice : str
         Reason for the choice of the form; empty if the form was given.
     centre : ndarray of shape (t,) or None
@@ -147,7 +150,10 @@ class Solver(ABC):
 
 
 def solve(solver: Solver, stream: Stream, m: int, t: int, eps: float) -> LinearSolution:
-    """Run a solver on a stream that can be iterated once a pass, of m features with machine epsilon `eps`."""
+    """Run a solver on a stream of blocks of m features, of machine epsilon `eps`, and t targets.
+
+    Each pass iterates over the stream once.
+    """
     # The solver's own BLAS calls use one thread, because their results would depend on the number of threads.
     with single_threaded_blas():
         algorithm, sums = solver._passes(m, t, eps), None
@@ -185,7 +191,7 @@ class Problem:
     validation : ValidationRows
         Rows of the stream whose errors choose alpha; they are complete after the first pass.
     memory : int
-        Bytes that may be held in addition to the stream.
+        Bytes that the solver may hold, not counting the features that the stream keeps.
     rng, probes : Generator
         Random streams of the solver, and of the probes that estimate traces.
     n_jobs : int or None
@@ -194,7 +200,7 @@ class Problem:
     scored : bool
         Whether held-out scores are needed even if alpha is given.
     loss_parameters : mapping
-        Parameters of the loss of the outputs, by name; empty if the name of the loss determines it.
+        Parameters of the loss, by name, as in `Targets.loss_parameters`; empty if the loss has none.
     """
 
     stream: Any
@@ -228,7 +234,7 @@ class Solved(NamedTuple):
 
 
 class Member(ABC):
-    """An entry of the registry: a solver of the problems of one loss."""
+    """A solver in the registry. It solves the problems of one loss."""
 
     #: Whether encoded targets are signs; else they are numbers.
     takes_signs = False
@@ -237,7 +243,10 @@ class Member(ABC):
 
     @abstractmethod
     def memory(self, n: int | None, m: int, t: int) -> int:
-        """Minimum bytes held, excluding a block of features; `n` is None if unknown."""
+        """Least number of bytes held, without a block of features, for n rows, m features and t targets.
+
+        `n` is None if the number of rows is unknown.
+        """
 
     @abstractmethod
     def __call__(self, problem: Problem) -> Solved:
@@ -245,7 +254,7 @@ class Member(ABC):
 
 
 class PassesSolver(Member):
-    """An entry of the registry that solves in passes over the rows, and keeps no sums."""
+    """A solver in the registry that makes passes over the rows, and keeps no sums."""
 
     @abstractmethod
     def solve(self, problem: Problem) -> LinearSolution:

@@ -10,8 +10,8 @@ from phimap._validation import check_finite, check_unmasked
 from phimap.ops import to_host
 from phimap.tables.frames import rows_at
 
-#: Bounds of row weights and class weights. Outside of these bounds, the product of a squared float32 feature, a row
-#: weight and a class weight might overflow or underflow.
+#: `MOST_WEIGHT` bounds row weights, `LEAST_WEIGHT` bounds their mean, and both bound class weights. Outside of these
+#: bounds, the product of a squared float32 feature, a row weight and a class weight might overflow or underflow.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-15, 1e15
 
 
