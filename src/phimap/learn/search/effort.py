@@ -8,12 +8,13 @@ import numpy as np
 
 #: Largest number of rows of a trial that compares widths.
 TRIAL_ROWS = 8000
-# Widths of the maps at each rung, and largest width of maps that are fitted to all folds if there are few rows.
+# Numbers of features that the maps of a rung may have, and largest number that `trial_bytes` counts for the maps of
+# four folds, which are used only if there are few rows.
 _WIDTHS, _WIDEST_OF_FEW = (256, 512, 1024, 2048), 1024
 
 
 def trial_bytes(width: int) -> int:
-    """Return the bytes of a trial of maps of a width.
+    """Return the bytes that a trial with maps of `width` features takes.
 
     A trial of many rows stores the features in float32. A trial of few rows stores a Gram matrix and a map for each of
     four folds. The larger of these two numbers counts. A Gram matrix, a copy that is factorised, and partial sums are
@@ -39,7 +40,8 @@ class Effort:
     least_fall : float
         The third rung follows only if the least error has fallen by this share between the first two rungs.
     most_products : float
-        Largest product of the number of rows and the squared width, if the search chooses the width.
+        Largest product of the number of training rows and the squared number of features, if the search chooses the
+        number of features.
     combines : bool
         Whether sums and products of kernels are tried.
     mixture_steps, mixture_starts : int
@@ -61,7 +63,7 @@ class Effort:
     def within(self, budget: int) -> Effort:
         """Return this effort with narrower maps at rungs whose trials would not fit `budget` bytes.
 
-        Beside a trial, a rung holds the maps of the candidates that it compares.
+        In addition to a trial, a rung holds the maps of the candidates that it compares.
         """
         most = max(width for width in _WIDTHS if width == _WIDTHS[0] or trial_bytes(width) + 40 * width**2 <= budget)
         return replace(self, n_components=tuple(min(width, most) for width in self.n_components))

@@ -19,7 +19,8 @@ from phimap.random_map import RandomMap
 # Smoothness of the Matern kernel that is tried first. Metrics for kernels that are not isotropic are learned with this
 # kernel.
 _NU = 1.5
-# Relative rounding error of a sum of half a million weights, for the weighted median.
+# Relative rounding error of a sum of half a million weights. In the weighted median, sums this close to half of the
+# total weight count as equal to it.
 _ROUNDING = 1e-12
 
 
@@ -75,7 +76,7 @@ class TrialLandmarks(NystroemFeatures):
     def _whitened(self, kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
         rows = landmarks.astype(np.float32)
         single = kernel.in_single_precision(rows, rows) if dtype == np.float32 else None
-        # The multiple of the identity is larger than the rounding errors of float32.
+        # The multiple of the identity that is added below is larger than the rounding errors of float32.
         K = kernel(landmarks) if single is None else single.astype(np.float64)
         K[np.diag_indices_from(K)] += least_pivot(K, dtype)
         with single_threaded_blas():
@@ -98,6 +99,7 @@ class KernelFamily:
     Attributes
     ----------
     name : str
+        Name in the log of the search.
     make : callable
         Returns the kernel for a length scale. The length scale is None if it is not searched.
     has_width : bool
@@ -140,7 +142,7 @@ class KernelFamily:
         return self.features(kernel, n_components, random_state, n_jobs)
 
     def unit(self) -> StationaryKernel | None:
-        """The kernel of length scale 1, by which distances are measured; None for a kernel without a length scale."""
+        """The kernel of length scale 1, which defines the distance; None for a kernel without a length scale."""
         kernel = self.make(1.0) if self.has_width else None
         return kernel if isinstance(kernel, StationaryKernel) else None
 

@@ -20,10 +20,9 @@ _LEAST_DIRECTIONS, _MOST_DIRECTIONS = 32, 128
 # Number of rows of a stage. One half of them is the training part, the other half the held-out part. Later stages have
 # twice as many rows and directions.
 _ROWS = 2500
-# Number of rows whose derivatives are computed together. They are few enough for the cache.
+# Number of rows whose derivatives are computed together: few enough for the cache to hold them.
 _BLOCK = 512
-# A stage may evaluate the loss this many times more often than it has steps, because line searches need some
-# evaluations.
+# A stage may evaluate the loss this many times more than it has steps, because line searches need evaluations, too.
 _SPARE = 3
 # A further stage follows only if the last stage has lowered the loss by this amount, measured on the rows of the
 # further stage.
@@ -33,7 +32,7 @@ _LEAST_GAIN = 0.005
 _SMALL_STAGES, _LEAST_STAGES = 6, 8
 # Least alpha in units of the number of training rows. The rounding of float32 sums is of this size.
 _LEAST_ALPHA = 4 * float(np.finfo(np.float32).eps)
-# Value of the loss if the Gram matrix of a root is not positive definite to rounding. No fit has such a large loss.
+# Value of the loss at a root whose Gram matrix rounding has made indefinite. No fit has such a large loss.
 _NO_FIT = 1e3
 
 
@@ -90,7 +89,7 @@ class FourierLoss:
     def of_rows(
         cls, X: np.ndarray, Y: np.ndarray, weights: np.ndarray, directions: np.ndarray, n_training: int | None = None
     ) -> FourierLoss:
-        """Return the loss; the first `n_training` rows are the training part, by default half of them."""
+        """Return the loss for rows whose first `n_training`, by default the first half, are the training part."""
         half = len(X) // 2 if n_training is None else n_training
         weights = weights / weights.mean()
         Y = Y - weights[:half] @ Y[:half] / weights[:half].sum()
@@ -123,7 +122,7 @@ class FourierLoss:
             return _NO_FIT, np.zeros(root.shape), 0.0
 
         def solve(right: np.ndarray) -> np.ndarray:
-            """The solution for features that are not multiplied by k^(-1/2)."""
+            """Return the solution for features without the factor k^(-1/2), given `right` without it."""
             return linalg.cho_solve(factor, right.astype(np.float64), check_finite=False) / k
 
         c = solve(F.T @ (self.Y[:n] * weights[:n]))
@@ -183,10 +182,10 @@ def learned_root(
     kernel : StationaryKernel
         Kernel of length scale 1, whose frequencies are drawn.
     effort : Effort
-        Its `stages` and `steps`.
+        Effort, which sets the numbers of stages and of steps.
     seed : int
     is_over : callable
-        Whether no further stage may begin.
+        Returns whether no further stage may begin.
 
     Returns
     -------

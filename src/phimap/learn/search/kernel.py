@@ -152,7 +152,7 @@ class KernelSpec:
         )
 
     def may_search(self) -> bool:
-        """Return whether the parameters allow a search. Whether one takes place depends on the data."""
+        """Return whether the parameters allow a search. Whether a search takes place also depends on the data."""
         if self.fits_mixture or self.name == "auto":
             return True
         learns_metric = self.metric is not None and (self.name is not None or self.metric != "auto")
@@ -162,7 +162,7 @@ class KernelSpec:
         """Kinds of metric to learn on data of this form; an empty tuple if no metric is to be learned.
 
         ``"auto"`` learns a metric for a kernel given by name. It learns none for a Kernel or a map, for images, or for
-        more columns than a maximum.
+        more than 2,000 columns (1,000 for CSR rows).
         """
         if self.metric is None or self.fits_mixture:
             return ()
@@ -195,7 +195,7 @@ class KernelSpec:
         return [KernelFamily(self.name or repr(kernel), lambda _: chosen, False, metrics, random_features)]
 
     def rows_to_fit(self, n_components: Any) -> int:
-        """Number of rows that the fit of the map can use."""
+        """Number of rows that the fit of a map with `n_components` features can use."""
         kernel, given = self.kernel, isinstance(n_components, Integral)
         if self.name == "auto" and given:
             return max(FIT_ROWS, int(n_components))
@@ -251,7 +251,7 @@ def choose_map(
 
 
 def median_kernel(family: KernelFamily, rows: Array, weights: np.ndarray | None) -> Kernel:
-    """The kernel of a family. If it has a length scale, this is the median distance between `rows` (n, d)."""
+    """The kernel of a family. Its length scale, if it has one, is the median distance between `rows` (n, d)."""
     unit = family.unit()
     return family.make(None if unit is None else median_length_scale(rows, unit, weights))
 

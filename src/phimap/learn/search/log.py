@@ -11,7 +11,8 @@ import numpy as np
 
 from phimap.records import Record, of_entries, of_floats
 
-#: Another loss replaces the squared loss only if it lowers the log loss by this share.
+#: Another loss replaces the squared loss only if it lowers the log loss by this share, because only models with the
+#: squared loss accept further rows.
 LEAST_GAIN = 0.02
 
 
@@ -104,7 +105,7 @@ class TrialLog:
         return not self.is_complete
 
     def record(self) -> SearchLog:
-        """Return the trials so far, of which there must be at least one."""
+        """Return the record of the trials so far. There must be at least one trial."""
         kernels, metrics, *numbers = zip(*self.entries, strict=True)
         rounds, scales, widths, rows, errors = map(np.array, numbers)
         return SearchLog(kernels, metrics, rounds, scales, widths, rows, errors, self.is_complete)

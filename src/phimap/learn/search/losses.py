@@ -84,7 +84,7 @@ def losses_tried(
 
 
 def _log_loss(name: str, scores: list[np.ndarray], folds: list[_FoldOfLosses]) -> float:
-    """The log loss of the held-out scores of all folds."""
+    """The log loss of the held-out scores (r, t) of each fold, over all folds together; `name` is the loss."""
     targets, weights = (np.concatenate(parts) for parts in zip(*((f.held_out[1:]) for f in folds), strict=True))
     pooled = np.concatenate(scores)
     if name == "logistic":
@@ -105,7 +105,7 @@ class _FoldOfLosses:
         self._coefs = trial.fits[fold].coefs
         self._mean_z, gram, _ = centred_gram(self._Z, self._weights, None)
         trace = max(float(np.trace(gram)), np.finfo(np.float64).tiny)
-        # The trial factorised the same matrix with this alpha.
+        # The trial factorised this matrix with this alpha, so the factorisation below succeeds.
         self._alpha = max(ALPHAS[trial.alpha], float(np.finfo(self._Z.dtype).eps)) * trace
         gram[np.diag_indices_from(gram)] += self._alpha
         self._factor = linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
@@ -116,7 +116,10 @@ class _FoldOfLosses:
         return (self.held_out[0] - self._mean_z) @ self._coefs + mean_y
 
     def path(self, loss: Loss) -> Callable[[], np.ndarray]:
-        """Return a function that moves on to the next alpha and returns the scores for the held-out rows."""
+        """Return a function.
+
+        Each call minimises `loss` at the next smaller alpha and returns scores of the held-out rows.
+        """
         m, t = self._Z.shape[1], self._Y.shape[1]
         factor = self._factor
         targets, weights, dtype = _signs(self._Y), self._weights[:, None], self._Z.dtype

@@ -23,10 +23,11 @@ FIRST_POWERS = (-1, 0, 1)
 _MOST_POWER = 6
 #: A further step to a larger or smaller length scale follows only if the last step lowered the error by this share.
 GAIN = 0.01
-# No further length scales are tried for a kernel if its error at the first ones exceeds this multiple of the error of a
-# rival.
+# No further length scales are tried for a kernel if its least error at the first length scales exceeds this multiple of
+# the error of a rival.
 _FAR = 1.25
-# In a sum, the second kernel is tried with the exponent of the first kernel, and with this number added to it.
+# In a sum of kernels, the length scale of the second kernel is tried with the exponent of the first kernel, and with
+# this number added to the exponent.
 _WIDER = 2
 # Power to which a metric is raised to bring it closer to the identity.
 _TEMPERED = 0.5
@@ -50,7 +51,7 @@ class KernelCandidate:
     roots : tuple of ndarray or None
         Root of the metric in each fold.
     alpha : int
-        Index of the best regularisation in the last trial.
+        Index in `ALPHAS` of the best regularisation in the last trial.
     result : TrialResult or None
         The result of the trial; None before the trial.
     """
@@ -85,7 +86,7 @@ class KernelCandidate:
 
 
 def least_error(candidates: Sequence[KernelCandidate]) -> KernelCandidate:
-    """The candidate of least error; the first one if several have the same error."""
+    """The candidate of least error; if several have the same error, the first of them."""
     return min(candidates, key=lambda candidate: candidate.error)
 
 
@@ -199,7 +200,10 @@ class Rung:
         return least_error([candidate, refined])
 
     def refine_metric(self, candidate: KernelCandidate, rounds: int, exponent: float = 1.0) -> KernelCandidate:
-        """Replace the metric by a power of the metric from the gradients of the fits, while the error falls."""
+        """Refine the metric by the gradients of the fits, at most `rounds` times, while the error falls.
+
+        The metric of the gradients, raised to the power `exponent`, replaces the old metric.
+        """
         best = candidate
         for _ in range(rounds):
             if best.result is None:
@@ -248,8 +252,8 @@ class Rung:
     def best_combination(self, candidate: KernelCandidate, partners: Sequence[KernelFamily]) -> KernelCandidate:
         """Return the best of a kernel and its sums and products with kernels of other families.
 
-        All of them use the metric of the candidate. The second kernel of a sum has the same width, or a larger width to
-        fit the slowly varying part of the target.
+        All of them use the metric of the candidate. The second kernel of a sum has the length scale of the candidate,
+        or a larger one to fit the slowly varying part of the target.
         """
         if candidate.family.unit() is None:
             return candidate

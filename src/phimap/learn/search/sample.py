@@ -33,9 +33,9 @@ class SearchSample:
     labels : ndarray of shape (n,) or None
         Classes of the rows, which each fold holds in proportion; None for numbers.
     places : ndarray of int, shape (n,), or None
-        Unit of each row: units are held out as a whole. None holds out single rows.
+        Number of the unit of each row; units are held out as a whole. None holds out single rows.
     in_time : bool
-        Whether small places are late moments, so that the latest rows are held out.
+        Whether units are moments in time, late moments with small numbers, so that the latest rows are held out.
     learns_metric : bool
         Whether a metric may be learned on these columns; False if there are too many.
     """
@@ -62,7 +62,7 @@ class SearchSample:
         return replace(self, X=X, Y=Y, weights=weights, labels=labels, places=places)
 
     def of_columns(self, columns: np.ndarray) -> SearchSample:
-        """The sample with only some of the columns, few enough for the learning of a metric."""
+        """The sample with only some of the columns. They must be few enough for a metric to be learned."""
         parts = None if self.parts is None else np.unique(self.parts[columns], return_inverse=True)[1]
         return replace(self, X=self.X[:, columns], parts=parts, learns_metric=True)
 
@@ -88,8 +88,8 @@ class SearchSample:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Divide rows in random order into training rows and about `n_held_out` held-out rows.
 
-        Units are held out in the order of their places, unless `rng` gives another order. If `in_time`, the latest rows
-        are held out.
+        Units are held out in the order of their numbers, unless `rng` gives another order. If `in_time`, the latest
+        rows are held out.
         """
         if self.places is None:
             return rows[n_held_out:], rows[:n_held_out]

@@ -7,13 +7,13 @@ from scipy import stats
 
 from phimap.learn.search.sample import SearchSample
 
-# Columns are screened if there are at least this many columns, and at most this many training rows for each column.
-# With fewer columns or more rows, gradients give a better metric, which also finds columns that matter only in
+# Columns are screened if there are at least `_LEAST_COLUMNS` of them, and at most `_ROWS_A_COLUMN` training rows for
+# each. With fewer columns or more rows, gradients give a better metric, which also finds columns that matter only in
 # products.
 _LEAST_COLUMNS, _ROWS_A_COLUMN = 32, 4
 # Bound on the expected share of irrelevant columns among the chosen columns.
 _FALSE_DISCOVERIES = 0.01
-# Degree of the polynomials in the ranks of a column with which ranks of targets are correlated.
+# The ranks of a target are regressed on polynomials of this degree in the ranks of a column.
 _DEGREE = 3
 # A direction counts as zero if its eigenvalue in the Gram matrix of these polynomials is below this share of the
 # largest.
@@ -44,8 +44,8 @@ def screened(sample: SearchSample) -> np.ndarray | None:
     regression gives a p value. With several targets, the least p value is multiplied by their number. The procedure of
     Benjamini and Hochberg then bounds the expected share of wrongly chosen columns by 1 %. If no column is related to
     the targets and the tests are independent, it chooses a column with a probability of at most 1 %. The held-out rows
-    take part in the screening, but with so strict a bound they stay almost unbiased. Ranks make the test insensitive to
-    outliers. Columns that matter only in products with others are not found.
+    take part in the screening. Because the bound is strict, held-out errors stay almost unbiased. Ranks make the test
+    insensitive to outliers. Columns that matter only in products with others are not found.
 
     **Cost.** Sorting at most 2,500 rows of each column.
 

@@ -63,7 +63,7 @@ class SearchResult:
     log : SearchLog or None
         The trials; None if nothing was searched.
     scaling : int
-        Index of the chosen sample.
+        Index of the chosen sample among the samples of the search.
     best : KernelCandidate or None
         The candidate at the last rung; None if nothing was searched.
     """
@@ -95,7 +95,7 @@ def search(
         first sample is chosen unless another one lowers the error by 1 %.
     effort : Effort
     seed : int
-        Seed of the maps, which are the same draw for all widths.
+        Seed of the maps. All length scales are tried with the same draw.
     n_jobs : int or None
         Number of parallel trials; the result does not depend on it.
     log : TrialLog
@@ -141,7 +141,7 @@ def search(
         second.rival_width(KernelCandidate.start(one, second), (0,), rival) for one in families if one.is_additive
     ]
     everyone = [*candidates, *additive]
-    # The widths of additive kernels have been chosen at this rung, and they learn no metric.
+    # Additive kernels are not improved: their widths have just been chosen at this rung, and they learn no metric.
     candidates = [*(_improved(one, everyone, second, effort) for one in candidates), *additive]
     best = second.best_sibling(least_error(candidates))
     if best.metric != "none":
@@ -160,7 +160,7 @@ def search(
 
 
 def _with_fewest_flops(candidate: KernelCandidate, rung: Rung) -> KernelCandidate:
-    """Return the candidate with random features instead of landmarks, if this hardly raises its error."""
+    """Replace the landmarks of a candidate by random features, if its error is then at most 1 % larger."""
     if candidate.family.features is not landmarks:
         return candidate
     other = rung.evaluate([with_random_features(candidate)])[0]
@@ -191,7 +191,7 @@ def _first_widths(families: Sequence[KernelFamily], rungs: Sequence[Rung]) -> tu
 def _with_metrics(
     families: Sequence[KernelFamily], starts: Sequence[KernelCandidate], first: Rung, last: Rung, effort: Effort
 ) -> list[KernelCandidate]:
-    """Return the candidates with each kind of metric, at their best widths."""
+    """Return new candidates: `starts` with each kind of metric of their families, at the best length scales."""
     kinds = list(dict.fromkeys(kind for one in starts for kind in one.family.metrics))
     if not kinds or not first.sample.learns_metric or first.log.is_over():
         return []
@@ -242,7 +242,8 @@ def _learned_roots(
     """Return for each kind of metric the roots of all folds, learned on the training rows of the folds."""
     learners = [one for one in starts if one.family.metrics]
     leader = next((one for one in learners if one.family.is_isotropic), learners[0])
-    # A wide kernel is nearly linear and has small gradients. A narrow start is better: it is soon widened.
+    # A wide kernel is nearly linear and has small gradients, so learning starts with a narrower kernel. The first steps
+    # widen it.
     power = min(leader.power, _MOST_POWER) if leader.family.is_isotropic and first_roots[0] is None else 0
     assert leader.result is not None
     kernel, sample = leader.family.metric_kernel(), rung.sample
@@ -279,7 +280,10 @@ def _learned_roots(
 def _improved(
     candidate: KernelCandidate, others: Sequence[KernelCandidate], rung: Rung, effort: Effort
 ) -> KernelCandidate:
-    """Return the candidate with another width or a refined metric, unless its error is far from the least."""
+    """Return the candidate with its best length scale and, if it has a metric, a refined metric.
+
+    A candidate whose error exceeds the least error of `others` by more than 5 % is returned unchanged.
+    """
     if candidate.error > _NEAR * least_error(others).error:
         return candidate
     candidate = rung.climb([candidate])
@@ -287,7 +291,7 @@ def _improved(
 
 
 def _narrower(candidate: KernelCandidate, rung: Rung) -> KernelCandidate:
-    """Return the candidate with half the length scale, if this hardly raises its error.
+    """Return the candidate with half the length scale if its error is at most 0.5 % larger, else the candidate itself.
 
     The model has more rows and often more features than the trials, so it can fit faster changes.
     """
@@ -316,6 +320,6 @@ def _survivors(candidates: Sequence[KernelCandidate], of_each_kind: int) -> list
 
 
 def is_open(families: Sequence[KernelFamily]) -> bool:
-    """Return whether a family, a metric or a width remains to be chosen."""
+    """Return whether a family, a metric or a length scale remains to be chosen."""
     first = families[0]
     return len(families) > 1 or bool(first.metrics) or (first.has_width and not first.fixed)

@@ -22,7 +22,7 @@ _GRAM_ROWS = 2048
 ALPHAS = np.geomspace(1e-9, 1.0, 19)
 # A further step along the alphas is made only if the slope of the loss predicts that the loss falls by this share.
 _LEAST_STEP = 2e-3
-#: Index in `ALPHAS` of the alpha that is tried first.
+#: Index in `ALPHAS` of the alpha that is tried first: 1e-6 times the trace.
 FIRST_ALPHA = 6
 
 
@@ -50,7 +50,7 @@ class TrialResult:
     error : float
         Mean squared held-out error, divided by the variance of the targets.
     alpha : int
-        Index of the best regularisation.
+        Index in `ALPHAS` of the best regularisation.
     fits : list of FoldFit
         Empty if they are not kept.
     """
@@ -79,7 +79,7 @@ def run_trial(
         For each fold, the root of the metric by which the rows are multiplied.
     sample : SearchSample
     first_alpha : int
-        Index of the regularisation at which the search for the best one starts.
+        Index in `ALPHAS` at which the search for the best alpha starts.
     n_jobs : int or None
         Threads; the result does not depend on them.
     keeps_fits : bool, default=True
@@ -123,7 +123,7 @@ def run_trial(
 
 
 def features_of(record: MapRecord, X: Array) -> np.ndarray:
-    """Features (n, m) of the rows of `X` (n, d), on the host."""
+    """Features (n, m) of the scaled rows `X` (n, d), on the host and in the dtype of `X`."""
     ops = ops_for(X)
     out = ops.empty((X.shape[0], record.n_components))
     evaluate(record.bind(ops), ops, X, out, None)
@@ -219,7 +219,8 @@ def centred_gram(
     Only the lower triangle of the Gram matrix is set. The centred features are multiplied by the roots of the weights,
     and written to `out` if it is given, which may be `Z`.
     """
-    # Products of float64 and float32 would copy the features. Sums of blocks lose few digits.
+    # The weights get the dtype of the features, because a product of float64 and float32 would copy the features. Sums
+    # over blocks of rows lose few digits.
     counted, starts = weights.astype(Z.dtype), range(0, len(Z), _GRAM_ROWS)
     sums = [counted[start : start + _GRAM_ROWS] @ Z[start : start + _GRAM_ROWS] for start in starts]
     mean = (np.sum(sums, axis=0, dtype=np.float64) / weights.sum()).astype(Z.dtype)

@@ -18,12 +18,13 @@ from phimap.learn.search.trial import FIRST_ALPHA, run_trial
 
 #: Maximum number of features that is chosen automatically.
 MOST_COMPONENTS = 8192
+# Least number of features to which a small byte budget or a low effort reduces the width.
 _LEAST_COMPONENTS = 256
 # The search first tries the width `_FIRST_TRIED` and half of it. The largest width that it tries is `_MOST_TRIED`. The
 # gain of a larger width is predicted from the gain of the last doubling.
 _FIRST_TRIED, _MOST_TRIED = 1024, 2048
 # The next doubling is tried if the last doubling lowered the mean squared error by this share. It is taken without a
-# trial if the last doubling gained twice this share, and if each feature has enough rows.
+# trial if the last doubling gained over twice this share, and if there are enough rows for each feature.
 _GAIN = 0.01
 # The number of products of the final fit is n_rows * width^2, at most `most_products`. If it exceeds this share of
 # `most_products`, the required gain is proportional to it.
@@ -41,7 +42,7 @@ def most_components(budget: int) -> int:
     """
     width = MOST_COMPONENTS
     while width > _LEAST_COMPONENTS:
-        # The second batch stands for arrays that are computed from the first batch.
+        # Two batches are counted: the features, and arrays of the same size that are computed from them.
         solution = RidgeSolver.memory(None, width) + 8 * width**2 + 2 * smallest_batch(width, 8)
         trial = trial_bytes(width) if width <= _MOST_TRIED else 0
         if max(solution, trial) <= budget:
@@ -76,7 +77,7 @@ def choose_width(
         by its root already.
     sample : SearchSample
     n_rows : int or None
-        Number of rows of the whole training set; None if they are not counted yet.
+        Number of rows of the whole training set; None if more rows may follow.
     most : int
         Largest width.
     seed : int
@@ -92,8 +93,8 @@ def choose_width(
 
     Notes
     -----
-    If the rows are few and the features are landmarks, every row is a landmark, which reproduces the kernel exactly.
-    The more a doubling costs in the final fit, the more it must gain.
+    With landmarks, and at most 2,048 and at most `most` rows, every row becomes a landmark, which reproduces the kernel
+    exactly. The more a doubling costs in the final fit, the more it must gain.
     """
     if n_rows is not None and n_rows <= min(LEAVE_ONE_OUT_ROWS, most) and found.family.features is landmarks:
         return n_rows
