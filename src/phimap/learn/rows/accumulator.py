@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_chec
 from phimap._dask import computed, shared, task
 from phimap.learn.rows.batches import Batch
 
-# Number of parts that one task merges. A worker holds this many states at the same time.
+# Number of accumulators that one task merges. A worker holds their states at the same time.
 _MERGED = 8
 
 
@@ -155,7 +155,7 @@ class PartedRows:
 def _folded(
     begin: Callable[[int], Accumulator], read: Callable[..., Iterable[Batch]], first_row: int, *part: Any
 ) -> Any:
-    """Return the state of the accumulator after one part."""
+    """Return the state of an accumulator that was updated with all batches of one part."""
     fold = begin(first_row)
     for batch in read(first_row, *part):
         fold.update(*batch)

@@ -19,7 +19,7 @@ _ROWS, _LEAST_ROWS = 4096, 256
 # bytes. With few features, the matrix product of 4,096 rows takes so little time that starting tasks and adding blocks
 # would dominate.
 _MOST_ROWS, _FEW_BYTES = 16384, 64 * 2**20
-# Largest number of bytes for the features of a batch.
+# Largest number of bytes for the features of a batch, unless `_LEAST_ROWS` rows need more.
 _BATCH_BYTES = 256 * 2**20
 
 # Number of arrays as large as a batch's inputs that exist while the batch is scaled and its moments are formed. Number
@@ -50,7 +50,7 @@ Batch = tuple[Array, Any, np.ndarray | None]
 
 @dataclass(frozen=True)
 class ArrayBatches:
-    """Batches of rows in memory. A batch is a view, not a copy."""
+    """Rows in memory, cut into batches of `rows` rows. A batch is a view, not a copy."""
 
     X: Array
     y: Any
@@ -69,9 +69,9 @@ class ArrayBatches:
 
 
 def feature_rows(n_components: int, itemsize: int) -> int:
-    """Return the number of rows whose features are held at a time.
+    """Return the number of rows of a batch, if the byte budget does not require fewer.
 
-    It depends only on the size of the features of one row.
+    The number depends only on the bytes of the features of one row.
     """
     row_bytes = n_components * itemsize
     rows = np.clip(_FEW_BYTES // row_bytes, _ROWS, _MOST_ROWS)
@@ -175,7 +175,7 @@ def batch_rows(n_components: int, itemsize: int, budget: int, kept: int, shape: 
 
 
 def rows_to_predict(n_rows: int, n_components: int, itemsize: int, shape: RowShape) -> int:
-    """Return the number of rows of a batch of predictions of `n_rows` rows, as `batch_rows` for half the byte budget.
+    """Return the number of rows that are predicted at a time, out of `n_rows`, within half of the byte budget.
 
     The other half is for the model and for arrays that are computed from the features.
     """
@@ -199,7 +199,8 @@ def smallest_batch(n_components: int, itemsize: int, shape: RowShape = RowShape(
 
 
 def _least_rows(n_components: int, itemsize: int, shape: RowShape) -> int:
-    # A batch of rows with many columns or targets may have few rows, because each row takes much work.
+    # If the columns and targets of a row take more bytes than its features, the least batch has fewer rows: each row
+    # takes so much work that small batches cost little.
     return max(1, min(_LEAST_ROWS, _LEAST_ROWS * n_components * itemsize // max(1, shape.in_batch)))
 
 

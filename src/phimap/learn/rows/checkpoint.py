@@ -21,7 +21,7 @@ from phimap.ops import ops_for
 
 @dataclass
 class DataFingerprint:
-    """Hashes of the batches of a stream. The batches must be the same in every pass.
+    """Hashes of the batches of a stream, which show whether every pass reads the same batches.
 
     Attributes
     ----------
@@ -207,7 +207,7 @@ class CheckpointedRows:
 
 
 def _digest(X: Any, y: Any, weights: np.ndarray | None) -> int:
-    """Return 64 bits of a hash of a batch."""
+    """Return the first 64 bits of the SHA-256 of a batch."""
     digest = hashlib.sha256()
     rows = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (ops_for(X).to_host(X),)
     for part in (*rows, np.asarray(y), np.empty(0) if weights is None else weights):

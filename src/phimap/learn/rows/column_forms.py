@@ -11,7 +11,7 @@ from phimap.ops import Array, Ops
 from phimap.ops.primitives.piecewise import piecewise_linear
 from phimap.records import Record, of_floats
 
-# A tail is heavy if it reaches this many robust standard deviations from the median.
+# A column has a heavy tail if a value lies more than this many robust standard deviations from the median.
 _HEAVY = 10.0
 # Interquartile range of the standard normal distribution.
 _MIDDLE_HALF = 1.349
@@ -63,10 +63,10 @@ class Squash(Record):
 
 # Number of quantiles between which ranks are interpolated.
 _QUANTILES = 128
-# Least distance of neighbouring knots: relative to their size, then absolute. With these distances knots are distinct
-# in float32, and inverse distances are finite.
+# Least distance of neighbouring knots, relative to their absolute value and in absolute terms. At these distances,
+# knots are distinct in float32, and inverse distances are finite.
 _CLOSEST, _LEAST_GAP = 1e-6, 1e-30
-# Quantiles are computed from at most this number of entries.
+# Quantiles are computed from at most this number of entries of the sample, rows times columns.
 _MOST_ENTRIES = 4_000_000
 
 
@@ -139,7 +139,7 @@ class Ranks(Record):
 def _distribution(quantiles: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return distinct quantiles that are not too close to each other.
 
-    For each, also return the mean share of the quantiles equal or close to it.
+    Also return, for each of them, the mean of the `shares` of all quantiles equal or close to it.
     """
     least = np.maximum(_CLOSEST * np.abs(quantiles), _LEAST_GAP)
     starts = [0]

@@ -94,7 +94,7 @@ class FeatureStream:
     mapping : callable
         ``mapping()`` gives a function from rows to features, with its own buffer.
     memory : int
-        Bytes for kept features; this number does not affect results. Features of rows on other machines are not kept.
+        Bytes for kept features; results do not depend on it. Features of rows on the workers of a cluster are not kept.
     extreme : ExtremeRows
         Collects the extreme rows in the first pass.
     advance : callable
@@ -154,12 +154,15 @@ class FeatureStream:
         else:
             for batch in rows_from(0):
                 rows.update(*batch)
-        # If a checkpoint contains the pass, no batch is read.
+        # If a checkpoint contains the whole pass, no batch is read, and `_next` stays 0.
         self._n_batches = self._next or self._n_batches
         return rows
 
     def _block(self, mapping: Mapping, *batch: Any) -> WeightedBlock:
-        """Return the features of the next batch, kept or computed again."""
+        """Return the features, targets and weights of the next batch.
+
+        Features are kept if they fit the remaining memory.
+        """
         index, self._next = self._next, self._next + 1
         block, targets, weights = self._kept[index] if index in self._kept else mapping(*batch)
         self.advance(block.shape[0])

@@ -27,7 +27,7 @@ class GroupedRowsWarning(UserWarning):
     """Rows look grouped, but the user gave no groups."""
 
 
-# What a fit asks for if its rows look grouped.
+# Remedy in the warning of a fit.
 _REMEDY = "Give fit `groups`; else its choices and intervals hold for these groups alone."
 
 

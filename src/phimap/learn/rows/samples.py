@@ -99,7 +99,7 @@ class KeptRows(Record, ABC):
 
     @abstractmethod
     def _least(self, ranks: np.ndarray, X: Array) -> np.ndarray:
-        """Return ascending indices of the rows to keep, among rows with `ranks`; `X` is an example of the rows."""
+        """Return ascending indices of the rows to keep, given the `ranks` of all; `X` shows the format of the rows."""
 
     def keys_of(self, first: int, n: int) -> np.ndarray:
         """Return the keys (n,) of the rows ``first, ..., first + n - 1`` of the stream."""
@@ -122,7 +122,7 @@ class KeptRows(Record, ABC):
             self._take(other.X[new], other.y[new], weights, other.keys[new], other.ranks[new])
 
     def join(self, later: Self) -> None:
-        """Offer the rows that `later` has kept. It is a record of the next rows of the stream, begun at ``n_seen``."""
+        """Offer the rows kept by `later`, a record of the rows of the same stream from ``n_seen`` on."""
         self.n_seen = later.n_seen
         if later.X is not None:
             self._take(later.X, later.y, later.weights, later.keys, later.ranks)
@@ -196,19 +196,19 @@ class Reservoir(KeptRows):
         return order[proportional_order(self.y[order])] if divides else order
 
     def first(self, n_rows: int, *, without: Any = (), by_class: bool = False) -> WeightedRows:
-        """Return the first `n_rows` rows in the given `order`, except rows with keys in `without`."""
+        """Return the first `n_rows` rows by `order`, less those with keys in `without`; so there may be fewer."""
         chosen = self.order(by_class=by_class)[:n_rows]
         return self.rows(chosen[~np.isin(self.keys[chosen], without)])
 
     def others(self, n_rows: int, without: np.ndarray, *, by_class: bool = False) -> np.ndarray:
-        """Return indices of the first `n_rows` rows in the given `order` whose keys are not in `without`."""
+        """Return the indices of the first `n_rows` rows by `order` whose keys are not in `without`."""
         order = self.order(by_class=by_class)
         return order[~np.isin(self.keys[order], without)][:n_rows]
 
     def skipping(self, n_skipped: int, n_rows: int, *, without: Any = ()) -> WeightedRows:
         """Return the `n_rows` rows that follow the first `n_skipped` rows in the order of ranks.
 
-        Skip fewer rows if too few would follow.
+        If too few rows would follow, skip fewer.
 
         Rows with keys in `without` are taken only if there are not enough other rows.
         """
@@ -232,7 +232,7 @@ class Reservoir(KeptRows):
 
 
 def fingerprint(X: Array, y: np.ndarray) -> str:
-    """A hash of rows and their targets."""
+    """The SHA-256, in hexadecimal, of rows and their targets."""
     digest = hashlib.sha256()
     for part in (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,):
         digest.update(np.ascontiguousarray(part).data)
@@ -249,8 +249,9 @@ class ExtremeRows(KeptRows):
     Attributes
     ----------
     centre, factor : ndarray of shape (n_features,)
+        Mean of the columns, and factors that standardise them.
     distances : ndarray of shape (n_kept,)
-        Squared distances.
+        Squares of ``|(x - centre) * factor|``.
     """
 
     centre: np.ndarray = field(kw_only=True, metadata=of_floats("d"))

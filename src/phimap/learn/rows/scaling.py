@@ -15,8 +15,9 @@ from phimap.learn.weights import total_weight, weighted_mean, weighted_sum
 from phimap.ops import Array, Ops, ops_for
 from phimap.records import Record, of_floats, of_number, with_lengths
 
-# A column varies if half of its range exceeds its largest absolute value times `_ROUNDINGS` machine epsilons. A smaller
-# range is due to rounding. A variance counts as accurate if it lies between `_LEAST_SQUARE` and the inverse of it.
+# A column varies if half of its range exceeds its largest absolute value times `_ROUNDINGS` machine epsilons; a smaller
+# range is due to rounding. A variance counts as accurate between `_LEAST_SQUARE` and ``1 / _LEAST_SQUARE``, where
+# squares neither underflow nor overflow.
 _ROUNDINGS, _LEAST_SQUARE = 8, 1e-280
 
 
@@ -155,7 +156,7 @@ class ColumnMoments(Record):
         self.n = total
 
     def constant_columns(self) -> np.ndarray:
-        """Indices of the columns whose spread is below the rounding of their mean."""
+        """Indices of the columns whose standard deviation is below the rounding error of their mean."""
         spread = np.sqrt(self.squared_deviations / (self.n or 1))
         return np.flatnonzero(spread <= 8 * np.finfo(np.float64).eps * np.abs(self.mean))
 
@@ -298,7 +299,7 @@ class ColumnRange(Record):
         if self.margin is None:
             return np.zeros(0, np.intp)
         low, high = self.ends(X.dtype)
-        # Most batches contain no row outside the ranges. The smallest and largest values of the columns show this
+        # Most batches have no value outside of the ranges, which the smallest and largest values of the columns show
         # quickly.
         least, largest = _least_and_largest(X)
         columns = np.flatnonzero((least < low) | (largest > high))
@@ -328,7 +329,7 @@ class ColumnRange(Record):
 
 
 def _least_and_largest(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Smallest and largest value of each column of `X` (r, d), which has at least one row."""
+    """Smallest and largest values (d,) of the columns of `X` (r, d), which has at least one row."""
     n_rows, d = X.shape
     # Several short rows are viewed as one long row, because NumPy compares long rows faster.
     group = max(1, min(_LONG // d, n_rows))

@@ -115,7 +115,7 @@ class ExtremeTargets(Record):
         self.n_rows += later.n_rows
 
     def _take(self, values: np.ndarray, rows: np.ndarray) -> None:
-        """Update the smallest and the largest targets by `values` (2, t); earlier rows win ties."""
+        """Update the smallest and largest targets by those of later rows, `values` (2, t); earlier rows win ties."""
         farther = np.stack([values[0] < self.values[0], values[1] > self.values[1]])
         self.values = np.where(farther, values, self.values)
         self.rows = np.where(farther, rows, self.rows)
@@ -158,8 +158,8 @@ class RowSummary(Record, Accumulator):
     sample : Reservoir
         A random sample of the rows.
     wider_sample : Reservoir or None
-        A larger sample, if the map or the search needs more rows. It usually contains `sample`. If units are held out,
-        `sample` has all rows of some units, and `wider_sample` has random rows of all units.
+        A larger sample, if the map or the search needs more rows, or if units are held out. Without units it contains
+        `sample`. With units, `sample` has all rows of some units, and `wider_sample` has random rows of all units.
     labels : Labels or None
         The distinct targets; None if targets are numbers, or there are more than `most_labels`.
     extremes : ExtremeTargets
@@ -214,7 +214,7 @@ class RowSummary(Record, Accumulator):
         labels : bool or None
             Whether targets are labels; None if not known yet.
         map_rows : int, default=0
-            Number of rows for the map and the search. A wider sample is kept if it exceeds the size of `sample`.
+            Number of rows for the map and the search. If it exceeds the size of `sample`, a wider sample is kept.
         budget : int, optional
             Largest number of bytes for the samples and the arrays made from them; None sets no limit.
         units : RowUnits, optional

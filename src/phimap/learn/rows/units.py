@@ -29,11 +29,11 @@ class RowUnits:
     Attributes
     ----------
     places : ndarray of int, shape (n,)
-        Place of the unit of each row: units with small places are held out first.
+        Number of the unit of each row. Units are held out in the order of their numbers, unit 0 first.
     sizes : ndarray of int, shape (n_units,)
-        Number of rows of each unit, in the order of places.
+        Number of rows of each unit, in this order.
     in_time : bool
-        Whether places go back in time: place 0 is the latest moment.
+        Whether units are moments in time, numbered backwards: unit 0 is the latest moment.
     """
 
     places: np.ndarray
@@ -76,7 +76,7 @@ class RowUnits:
         return (places + _MARGIN + (1 - 2 * _MARGIN) * row_uniforms(first, n, seed)) / self.n_units
 
     def places_of(self, keys: np.ndarray) -> np.ndarray:
-        """Return the places (r,) of the units of rows with these keys."""
+        """Return the numbers (r,) of the units of rows with these keys."""
         return np.floor(keys * self.n_units).astype(np.int64)
 
     def uniforms_of(self, keys: np.ndarray) -> np.ndarray:
@@ -87,12 +87,12 @@ class RowUnits:
         return (keys * self.n_units - self.places_of(keys) - _MARGIN) / (1 - 2 * _MARGIN)
 
     def members(self) -> list[np.ndarray]:
-        """Return the rows of each unit."""
+        """Return the indices of the rows of each unit, unit by unit."""
         order = np.argsort(self.places, kind="stable")
         return np.split(order, np.cumsum(self.sizes)[:-1])
 
     def folds(self, rows: np.ndarray, n_folds: int) -> np.ndarray:
-        """Return the fold (r,) of each of some rows.
+        """Return the fold (r,) of each of the rows with indices `rows` (r,).
 
         No fold divides a unit; if `in_time`, fold 0 has the latest rows.
         """
@@ -101,7 +101,7 @@ class RowUnits:
         return self.places[rows] % n_folds
 
     def held_out(self, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows of the first units, about `n_rows` in total, and the other rows."""
+        """Return the indices of the rows of the first units, about `n_rows` in total, and of the other rows."""
         ends = np.cumsum(self.sizes)
         n_units = int(np.clip(np.argmin(np.abs(ends - n_rows)) + 1, 1, self.n_units - 1))
         order = np.argsort(self.places, kind="stable")
@@ -109,7 +109,7 @@ class RowUnits:
         return held_out, others
 
     def first_units(self, begin: int, n_rows: int, n_units: int, most_rows: int) -> int:
-        """Return the end of a range of units from place `begin` on.
+        """Return the end of a range of units that starts at unit `begin`.
 
         The range is the shortest with at least `n_rows` rows and `n_units` units, or shorter if it would have more than
         `most_rows` rows. It may be empty.
@@ -141,7 +141,7 @@ def check_groups(groups: Any, n_rows: int, *, in_time: bool) -> np.ndarray | Non
 
 
 def groups_that_count(groups: Any, sample_weight: Any, n_kept: int, *, in_time: bool) -> np.ndarray | None:
-    """Check the groups, and return those of the `n_kept` rows of positive weight."""
+    """Check the groups, and return the groups of the `n_kept` rows of positive weight."""
     if groups is None or sample_weight is None or np.ndim(sample_weight) == 0:
         return check_groups(groups, n_kept, in_time=in_time)
     positive = np.asarray(to_host(sample_weight), np.float64) > 0

@@ -130,7 +130,7 @@ class ValidationRows:
         return HeldOutKeys.of_sample(self.sample, self.n_rows, by_class=self.by_class)
 
     def random(self, *, lazy: bool = False) -> FeatureRows | None:
-        """Return the rows to hold out; None if there are fewer than two."""
+        """Return the random rows to hold out while alpha is chosen; None if there are fewer than two."""
         rows = self._random()
         if self.units is not None and not len(rows.y):
             raise ValueError(
@@ -150,9 +150,9 @@ class ValidationRows:
         return self.held_out_keys.validation
 
     def skipped_extremes(self) -> FeatureRows | None:
-        """Return the extreme rows with keys in `skipped_keys`. The pass that skips held-out rows skips these rows, too.
+        """Return the extreme rows with keys in `skipped_keys`. A pass that skips these keys must add the rows later.
 
-        None if there are none.
+        None if there are no such rows.
         """
         both = np.intersect1d(self._extreme_keys(), self.skipped_keys)
         rows = self.sample.rows(np.flatnonzero(np.isin(self.sample.keys, both)))
@@ -169,7 +169,7 @@ class ValidationRows:
         return self._features(wider.rows(wider.others(n_wanted, without)), lazy=True)
 
     def chooses(self) -> np.ndarray | None:
-        """Return a mask (n_rows,) that is true for all rows except the conformal rows.
+        """Return a mask (n_rows,) of the rows that may choose alpha: all rows except the conformal rows.
 
         None if there are no conformal rows.
         """
