@@ -23,15 +23,17 @@ _EXACT_ORDER = 768
 # Grid points per decade of alpha. The score is smooth between grid points, where its minimum is then refined.
 _POINTS_PER_DECADE = 4
 # The grid of alphas ends at `_TOP` times the largest eigenvalue, where all coefficients are shrunk. It begins where
-# rounding may matter. As measured, float32 products move eigenvalues by 0.05 to 0.25 eps of the largest eigenvalue
-# before centring, and by less if the features came in many batches. The search skips alphas that turn out to be below
-# the rounding.
+# rounding may matter, at most `_MOST_DECADES` decades below the largest eigenvalue. As measured, float32 products move
+# eigenvalues by 0.05 to 0.25 eps of the largest eigenvalue before centring, and by less if the features came in many
+# batches. The search skips alphas that turn out to be below the rounding.
 _TOP = 10.0
 _FLOOR = 1e-2
 _MOST_DECADES = 10
 # Largest ratio of an alpha to the shift of the factorisation that evaluates it, or of the shift to the alpha. Within
 # this range a score needs some 20 Lanczos steps for three digits; beyond it the number of steps grows.
 _REACH = 10.0**1.5
+# Largest number of factorisations of a search, number of steps of the power iteration, and number of random probes that
+# estimate a trace.
 _MOST_WINDOWS = 8
 _POWER_STEPS = 6
 _PROBES = 8
@@ -61,7 +63,7 @@ def choose_alpha(
 ) -> tuple[ChosenAlpha, BlockedCholesky | None]:
     """The alpha of least score, and a factor of ``A + lam I`` with lam near this alpha.
 
-    The factor is None if nothing was factorised.
+    The factor is None after an eigendecomposition, and if all features are constant.
     """
     largest = _largest_eigenvalue(objective.matrix, n_jobs)
     if not largest > objective.noise:
@@ -90,7 +92,11 @@ def choose_alpha(
 
 
 def _scores(objective: AlphaObjective, inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
-    """Scores (g,) at the shifts; infinite if a shift is below twice the rounding error of the least eigenvalue."""
+    """Scores (g,) at the shifts.
+
+    The score is infinite unless the shift exceeds twice the size of a negative least eigenvalue, which is a rounding
+    error.
+    """
     trusted = shifts > -2 * inverse.least_eigenvalue
     scores = np.full(shifts.shape, np.inf)
     if trusted.any():
@@ -103,7 +109,7 @@ def _grid(lowest: float, highest: float) -> np.ndarray:
 
 
 class _WindowSearch:
-    """A search for the alpha of least score in a sequence of windows.
+    """A search for the alpha of least score in a sequence of windows, which are intervals of alpha.
 
     One factorisation at the centre evaluates a whole window.
     """
@@ -207,7 +213,7 @@ def _refined(objective: AlphaObjective, inverse: ShiftedInverse, grid: np.ndarra
 
 def _largest_eigenvalue(matrix: BlockTriangle, n_jobs: int | None) -> float:
     """The largest eigenvalue, accurate to a few percent, by power iteration."""
-    # Fixed, irregular weights, so that the start has a component along the leading eigenvector.
+    # The weights are fixed and irregular, so that the start has a component along the leading eigenvector.
     weights = 1 + 0.5 * np.sin(np.arange(1, matrix.size + 1))
     vector = (np.sqrt(np.maximum(matrix.diagonal(), 0)) * weights)[:, None]
     value = 0.0

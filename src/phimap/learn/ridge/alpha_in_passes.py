@@ -168,7 +168,8 @@ class AlphaSearch:
     Attributes
     ----------
     alphas, scores : ndarray of shape (g,)
-        Before `run`, the scores belong to approximate solutions, which use the preconditioner alone.
+        The grid and its scores. Before `run`, the scores are those of approximate solutions, from the preconditioner
+        alone.
     best : int
         Index of the best alpha.
     """
@@ -276,7 +277,7 @@ class AlphaSearch:
 
 
 def _grid(system: NormalEquations, largest: float, eps: float) -> np.ndarray:
-    """The grid of alphas, given the largest eigenvalue of the matrix."""
+    """The ascending grid of alphas (g,), from the largest eigenvalue of the matrix and the machine epsilon."""
     # Rounding is relative to the largest eigenvalue of the matrix before centring.
     rounded = max(largest, float(system.sum_z @ system.sum_z) / system.weight)
     lowest, highest = max(_FLOOR * eps * rounded, 10.0**-_MOST_DECADES * largest), _TOP * largest

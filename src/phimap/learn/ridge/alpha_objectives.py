@@ -25,8 +25,8 @@ from phimap.ops import single_threaded_blas
 # Least value of 1 minus a leverage. Rounding could make this difference negative for a row with a leverage of almost 1.
 _LEAST_FREE = float(np.finfo(np.float64).eps)
 
-# Number of rows processed at a time. The factor is read once for these rows, and four arrays (rows, m) are held
-# meanwhile.
+# Number of rows whose leave-one-out predictions are computed at a time. The factor is read once for these rows. Four
+# arrays (rows, m) are held meanwhile.
 _ROWS = 256
 
 
@@ -111,7 +111,7 @@ def dual_leave_one_out_errors(alpha: float, duals: np.ndarray, diagonal: np.ndar
 
 
 def weight_shares(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
-    """Shares (n_rows,) of the rows in the total weight."""
+    """Weights (n_rows,) of the rows, divided by their total."""
     return (np.ones(n_rows) if weights is None else weights) / total_weight(weights, n_rows)
 
 
@@ -420,7 +420,7 @@ class LeaveUnitsOutError(LeaveOneOutError):
 
 
 def solve_positive(matrix: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Solve with a positive semidefinite matrix (r, r).
+    """Return ``matrix^-1 B`` (r, t) for a positive semidefinite matrix (r, r).
 
     Eigenvalues that rounding has made negative are replaced by a small positive number.
     """

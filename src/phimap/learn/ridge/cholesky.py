@@ -10,7 +10,8 @@ from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.ops import run_tasks, single_threaded_blas
 from phimap.ops.blas import factorise, invert_upper, solve_transposed, subtract_gram, subtract_products
 
-# Number of columns of a block row that one task updates: enough work to outweigh the cost of starting the task.
+# Number of columns of a block row that one task updates. The work on so many columns outweighs the cost of starting the
+# task.
 _STRIP = 2048
 
 
@@ -53,10 +54,10 @@ class BlockedCholesky:
     -----
     **Error.** ``|A + shift I - U^T U| <= c m eps |A + shift I|``, as for any blocked Cholesky factorisation. Solves
     have a further error, because they use the explicit inverses of the diagonal blocks. It is proportional to the
-    condition number of a diagonal block, not to that of A. **Cost.** m^3 / 6 multiply-adds. About m^2 `block` / 4 of
-    them are in triangular solves, and m `block`^2 / 3 in factorisations and inverses of diagonal blocks. All others are
-    in matrix products that update the factor in place. A solve reads the factor twice for any number of right-hand
-    sides. Memory: the factor, 4 m (m + `block`) bytes.
+    condition number of a diagonal block, not to that of A. **Cost.** m^3 / 6 multiply-adds. With `block` the order of a
+    diagonal block, about m^2 `block` / 4 of them are in triangular solves, and m `block`^2 / 3 in factorisations and
+    inverses of diagonal blocks. All others are in matrix products that update the factor in place. A solve reads the
+    factor twice for any number of right-hand sides. Memory: the factor, 4 m (m + `block`) bytes.
     **Differs from the source.** LAPACK's dpotrf leaves the triangular diagonal blocks in the factor. Here each of them
     is replaced by its inverse after its last use in the factorisation, so that a solve consists of matrix products.
 
@@ -157,7 +158,7 @@ class BlockedCholesky:
             def update(task: tuple[int, slice | None], k=k, panel=panel) -> None:
                 i, strip = task
                 if i == k:
-                    # The block is not used any more. Only its inverse is needed, for which no other task waits.
+                    # Later steps need only the inverse of this block, and no other task waits for it.
                     invert_upper(factor.tile(k, k))
                     return
                 rows = panel[:, (i - k) * factor.block :]

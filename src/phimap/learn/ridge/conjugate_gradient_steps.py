@@ -21,6 +21,7 @@ class ConjugateGradientState:
     rhs : ndarray of shape (m, t)
         B.
     shift : float
+        Number that is added to the diagonal of A, such as alpha.
     precondition : callable
         Applies an approximate inverse of ``A + shift I`` to an array (m, t).
 
@@ -32,7 +33,7 @@ class ConjugateGradientState:
     n_steps : int
         Steps since the last start.
     started : float
-        Relative residual at the last start.
+        Norm of the residuals over the norm of B, at the last start.
     """
 
     def __init__(self, rhs: np.ndarray, shift: float, precondition: Callable[[np.ndarray], np.ndarray]):
@@ -87,6 +88,7 @@ def relative_size(residuals: np.ndarray, rhs: np.ndarray) -> float:
     return float(np.linalg.norm(residuals) / size) if size > 0 else 0.0
 
 
+# Relative residual of the recurrence at which the steps end.
 _TOLERANCE = 1e-12
 # Largest relative residual of a solution that is accepted. Rounding can make it larger than the residual that the
 # recurrence of conjugate gradients computes.
@@ -150,6 +152,6 @@ def solve_from_nearby(
 
 
 def expected_steps(ratio: float) -> float:
-    """Expected number of steps, given the ratio of the shifts: see `solve_from_nearby`."""
+    """Expected number of steps of `solve_from_nearby`, given the ratio of the shift to the shift of the factor."""
     root = math.sqrt(_ADDED * max(ratio, 1 / ratio))
     return math.log(_TOLERANCE) / math.log((root - 1) / (root + 1))

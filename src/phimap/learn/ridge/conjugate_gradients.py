@@ -32,7 +32,7 @@ from phimap.learn.solver import LinearSolution, Passes, PassesSolver, Problem, S
 
 _TINY = np.finfo(np.float64).tiny
 # Initial and largest number of directions of the sketch. More directions would cost more time than the passes that they
-# save.
+# would save.
 _RANK, _MOST_RANK = 1024, 2048
 # Number of directions of the sketch for which the byte budget must suffice.
 _LEAST_RANK = 256
@@ -42,10 +42,10 @@ _EXTREME_ARRAYS = 2
 # Largest number of passes of the search for alpha. While the least score still falls, the second number is the limit. A
 # flat curve of scores may need that many passes.
 _SEARCH_PASSES, _MOST_SEARCH_PASSES = 12, 30
-# Up to this number of rows, all rows are kept for any byte budget, and rows are not held out.
+# Up to this number of rows, no rows are held out, and all rows are kept whatever the byte budget.
 _FEW_ROWS = 20
-# Number of solutions in memory: for ten alphas, with and without extreme rows. Then the number of arrays of each
-# solution, with an entry for each feature and target.
+# Number of solutions in memory (for ten alphas, with and without extreme rows), and number of arrays (m, t) for each of
+# them.
 _FOLLOWED, _SOLUTION_ARRAYS = 20, 6
 
 
@@ -56,7 +56,7 @@ class ConjugateGradients(Solver):
     ----------
     alpha : float or "auto"
     rows : callable, optional
-        Returns `ValidationFeatures`; called after the first pass. Its random rows are held out while they choose
+        Returns `ValidationFeatures`; called after the first pass. Their random rows are held out while they choose
         ``alpha="auto"`` or score a given alpha.
     sampled : bool, default=False
         Whether the sketch is made from the sample of `rows` instead of all rows.
@@ -161,7 +161,7 @@ class ConjugateGradients(Solver):
         return system, rows, sketch
 
     def _can_grow(self, sketch: GramSketch, preconditioner: NystroemPreconditioner, alpha: float) -> bool:
-        """Return whether the preconditioner is too weak for `alpha` and more directions would help."""
+        """Return whether to double the rank: the preconditioner is too weak for `alpha`, and the sketch may grow."""
         grows = preconditioner.eigenvalues.size == sketch.rank < min(len(sketch.test), self._most_rank)
         return grows and not preconditioner.serves(alpha) and self.n_passes < self.passes // 2
 
@@ -191,7 +191,8 @@ class ConjugateGradients(Solver):
             yield from self._grow(sketch)
         yield from search.run(_SEARCH_PASSES, _MOST_SEARCH_PASSES)
         W, image = search.solution
-        # The product over all rows follows from the product without the held-out rows, which saves a pass.
+        # The product with the matrix of all rows is computed from the product without the held-out rows, which saves a
+        # pass.
         image = system.from_stream(systems[0].to_stream(image, W), W)
         if given is not None:
             return ChosenAlpha(given, held_out=search.held_out), W, image

@@ -9,7 +9,7 @@ from __future__ import annotations
 # Measured on one core of an AMD EPYC (Zen 4, AVX-512), 22 November 2026, `benchmarks/solvers.py --constants`, float32.
 #: Flops per second of matrix products with many columns; a symmetric product counts half its flops.
 FLOPS = 85e9
-#: Number of columns at which a matrix product runs at half of this speed.
+#: Number of columns at which a matrix product runs at half of `FLOPS`.
 HALF_SPEED = 12
 #: Seconds for the nonlinearity of one feature of one row.
 NONLINEARITY = 1.5e-9
@@ -22,7 +22,8 @@ CHOOSING, SOLVING = 5e-11, 1.4e-11
 MAKING, APPLYING = 6e-10, 1e-9
 
 # Typical counts for conjugate gradients: passes that search for alpha, columns per target in these passes, and passes
-# that solve with one column per target. `_SOLUTIONS` counts solutions that need the preconditioner, but no pass.
+# that solve with one column per target. `_SOLUTIONS` counts approximate solutions per target, which need the
+# preconditioner but no pass. `_RANK` is the rank of the preconditioner.
 _SEARCHING, _COLUMNS, _SOLVING = 8, 10, 12
 _SOLUTIONS = 200
 _RANK = 1024

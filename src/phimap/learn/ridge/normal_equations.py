@@ -10,13 +10,13 @@ import numpy as np
 from phimap.learn.blocks.blocks import FeatureBlock, FeatureRows
 from phimap.learn.solver import Summand, Sums
 
-# Number of columns that are centred at a time. The centring term of a thousand columns would be as large as the array
-# itself.
+# Number of columns of a product that are centred at a time. For all columns at once, the centring term would take as
+# much memory as the product.
 _STRIP = 128
 
 
 class NormalSums(NamedTuple):
-    """Sums over rows of w, w y (t,), w z (m,) and ``w z y^T`` (m, t)."""
+    """Sums over rows of w, w y (t,), w z (m,) and ``w z y^T`` (m, t), with weights w, targets y and features z."""
 
     weight: np.ndarray
     sum_y: np.ndarray
@@ -48,10 +48,11 @@ class NormalEquations:
     weight : float
         Total weight of the rows in the equations.
     mean_y, sum_z : ndarray of shape (t,), (m,)
+        Weighted mean of the targets, and weighted sum of the features, of the rows in the equations.
     rhs : ndarray of shape (m, t)
         B.
     size : float
-        Norm of the two terms whose difference is B.
+        Sum of the norms of the two terms whose difference is B; it scales the rounding error of B.
     held_out : tuple of FeatureRows
     """
 
@@ -106,7 +107,7 @@ class NormalEquations:
 def products(
     factors: Sequence[tuple[NormalEquations, np.ndarray]], n_jobs: int | None
 ) -> Generator[Summand, Sums, list[np.ndarray]]:
-    """Return ``A V`` (m, k) for each system of the same stream and its V, in one pass."""
+    """Return ``A V`` (m, k) for each pair of a system and its V, in one pass. All systems belong to the same stream."""
     V = np.hstack([own for _, own in factors])
     (image,) = yield lambda block, targets, weights: (block.gram_times(V, weights, n_jobs),)
     ends = np.cumsum([own.shape[1] for _, own in factors])

@@ -14,9 +14,9 @@ from phimap.learn.rows.samples import CAPACITY
 from phimap.learn.rows.validation import ValidationRows, n_held_out
 from phimap.ops import single_threaded_blas
 
-#: Number of random rows in a sketch, if the stream has at least `SAMPLED_FROM` rows. This is 16 rows for each of 1,024
-#: directions. The sample then at most doubles the condition number of the preconditioned matrix, which costs a pass or
-#: two.
+#: Number of random rows in a sketch, if the stream has at least `SAMPLED_FROM` rows: 16 rows for each of 1,024
+#: directions. Compared with a sketch of all rows, this at most doubles the condition number of the preconditioned
+#: matrix, which costs a pass or two.
 SKETCH_ROWS = 16 * 1024
 SAMPLED_FROM = 4 * SKETCH_ROWS
 # Least number of features for which `solver="auto"` may take passes. With fewer features it takes a factorisation if
@@ -27,7 +27,7 @@ _LEAST_FEATURES = 8192
 def rows_in_passes(loss: str, solver: str, kernel: Any, width: int) -> int:
     """Number of random rows that the first pass keeps in case the solver makes passes.
 
-    `width` is the number of features, unless `kernel` is a map with a width of its own.
+    `width` is the number of features, unless `kernel` is a map that fixes this number.
     """
     m = getattr(kernel, "n_components", None) or width
     in_passes = solver == "cg" or (solver == "auto" and m > _LEAST_FEATURES)
@@ -79,7 +79,7 @@ class SketchRows:
         self._sums = NormalSums(*(reduce(np.add, terms) for terms in zip(*sums, strict=True)))
 
     def image(self, V: np.ndarray) -> np.ndarray:
-        """Estimate of the sum of ``w z z^T V`` over all rows (m, k)."""
+        """Estimate (m, k) of the sum of ``w z z^T V`` over all rows of the stream, for `V` (m, k)."""
         first, *more = (rows.block.gram_times(V, rows.weights_or_ones, self._n_jobs) for rows in self._parts)
         for image in more:
             first += image
@@ -95,12 +95,12 @@ class SketchRows:
         return NormalEquations(self._sums, self._n_jobs, extreme)
 
 
-# The rank of the sketch is the width divided by `_RANK_SHARE`, within these bounds.
+# The rank of the sketch is the number of features divided by `_RANK_SHARE`, within these bounds.
 _RANK_SHARE, _LEAST_RANK, _MOST_RANK = 16, 256, 1024
 #: Number of float64 arrays (m, rank) that exist at a time while the preconditioner is made: test matrix, sketch, sketch
 #: of the centred matrix or eigenvectors, and one intermediate array.
 ARRAYS = 4
-# Number of rows of the sketch to which the shift is added at a time.
+# Number of rows of the sketch to which `of_sketch` adds the shift at a time.
 _STRIP = 1024
 # Rounding error of a sketch divided by its norm, in units of the machine epsilon. For float32 0.1 to 0.2 was measured.
 _ROUNDING = 0.25
@@ -111,7 +111,7 @@ _SERVES = 4.0
 
 @dataclass(frozen=True)
 class NystroemPreconditioner:
-    r"""Inverse of a Nystroem approximation of A that replaces the discarded part of A by a multiple of the identity.
+    r"""Inverse of an approximation of ``A + mu I``: leading eigenpairs of A, a multiple of the identity for the rest.
 
     .. math:: P(\mu)^{-1} = U\, [(\Lambda + \mu)^{-1} - (\lambda_r + \mu)^{-1}]\, U^T + (\lambda_r + \mu)^{-1} I
 
@@ -176,7 +176,7 @@ class NystroemPreconditioner:
 
     @property
     def largest(self) -> float:
-        """The largest eigenvalue."""
+        """The largest eigenvalue of A, as estimated from the sketch; 0 if none was kept."""
         return float(self.eigenvalues[0]) if self.eigenvalues.size else 0.0
 
     @property
@@ -185,7 +185,7 @@ class NystroemPreconditioner:
         return float(self.eigenvalues[-1]) if 0 < self.eigenvalues.size < len(self.vectors) else 0.0
 
     def serves(self, shift: float) -> bool:
-        """Return whether conjugate gradients converge in few steps for this shift."""
+        """Return whether conjugate gradients converge in few steps with the shift mu."""
         return self.lost <= _SERVES * shift
 
     def gains(self, shift: float) -> tuple[np.ndarray, float]:

@@ -199,8 +199,7 @@ class LocalNoise:
         return (shares[:, :, None] * self._squares[neighbours]).sum(axis=1) / shares.sum(axis=1)[:, None]
 
 
-# Number of random probes that estimate the variance far from the data, see `FunctionVariance`. The sample has many more
-# rows.
+# Number of random probes that estimate the variance far from the data, see `FunctionVariance`.
 _PROBES = 256
 # Local noise is used if it improves the log likelihood of leave-one-out errors by more than this number of standard
 # errors of the improvement.
@@ -208,6 +207,7 @@ _CLEAR = 3.0
 # In a model with corrections, the variance of the function is multiplied by a share from a grid of `_SHARES` shares.
 # The largest share is 1. With the smallest share, the variance at any row is at most `_NOTHING` times the noise.
 _NOTHING, _SHARES = 1e-3, 40
+# Least value of 1 minus a leverage, which rounding could make negative.
 _LEAST_FREE = float(np.finfo(np.float64).eps)
 
 
@@ -325,7 +325,7 @@ class Noise:
     def of_errors(
         cls, errors: np.ndarray, ratios: np.ndarray, inputs: np.ndarray | None, weights: np.ndarray | None
     ) -> Noise:
-        """Estimate the noise from leave-one-out errors (s, t) at rows with the given `ratios` (s,) of variances.
+        """Estimate the noise from leave-one-out errors (s, t), and from `ratios` (s,) of the variance of f to sigma^2.
 
         sigma^2 is chosen so that the errors, divided by their standard deviations, have a mean square of one. The noise
         of a target varies if a local estimate clearly improves the likelihood of the errors. This estimate at a row
@@ -377,7 +377,7 @@ class Corrected:
     def of_errors(
         cls, errors: np.ndarray, ratios: np.ndarray, weights: np.ndarray | None, targets: np.ndarray
     ) -> Corrected:
-        """Find the share of greatest likelihood, given leave-one-out errors (s, t) and `FunctionVariance.ratios`."""
+        """Find the share of greatest likelihood, given errors (s, t), ratios (s,) of variances, and targets (s, t)."""
         squares = np.square(errors)
         spread = weighted_mean(np.square(targets - weighted_mean(targets, weights)), weights)
 

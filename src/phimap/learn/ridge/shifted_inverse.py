@@ -11,8 +11,8 @@ from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.ridge.cholesky import BlockedCholesky
 from phimap.ops import single_threaded_blas
 
+# Largest number of Lanczos steps, and number of steps between two checks whether the functions have converged.
 _MOST_STEPS = 96
-# Number of steps between two checks whether the functions have converged.
 _STEPS_BETWEEN_CHECKS = 4
 
 #: A linear map of the columns of an array (m, k) to the columns of an array (r, k).
@@ -266,5 +266,5 @@ class LanczosShiftedInverse(ShiftedInverse):
             nodes, self._vectors = np.linalg.eigh(tridiagonal)
         self._nodes = np.maximum(nodes, 0)
         largest = self._nodes.max(initial=0)
-        # The recurrences find the largest eigenvalue of M first.
+        # The recurrences find the largest eigenvalue of M first. It belongs to the least eigenvalue of A.
         self.least_eigenvalue = 1 / largest - self._shift if largest > 0 else 0.0

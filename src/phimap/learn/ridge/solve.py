@@ -33,6 +33,7 @@ from phimap.ops import single_threaded_blas
 #: Up to this number of rows, the leave-one-out error is computed exactly, by an eigendecomposition of a matrix whose
 #: order is the number of rows.
 LEAVE_ONE_OUT_ROWS = 2048
+# Largest number of retries of a factorisation at a chosen alpha, each with ten times the alpha.
 _RETRIES = 4
 
 
@@ -210,7 +211,7 @@ def solve_ridge_dual(
 def _chosen(
     alpha: float | str, objective: Callable[[], AlphaObjective], rng: RandomState, n_jobs: int | None
 ) -> tuple[ChosenAlpha, BlockedCholesky | None]:
-    """Return the given alpha, or the alpha that an objective chooses, and the factor that `choose_alpha` returns."""
+    """Return the alpha, given or chosen by an objective, and the factor of `choose_alpha`, None for a given alpha."""
     if alpha == "auto":
         return choose_alpha(objective(), rng, n_jobs)
     return ChosenAlpha(float(alpha)), None
@@ -238,7 +239,8 @@ def _solve(
         W = solve_from_nearby(matrix, rhs, alpha, nearby, n_jobs)
     if W is None:
         retries = 0 if chosen.criterion == "given" else _RETRIES
-        # Alpha was chosen on a matrix without the held-out rows, which has other rounding errors.
+        # A chosen alpha may be below the rounding errors of this matrix, because it was chosen on a matrix without the
+        # held-out rows. The factorisation is then retried.
         buffer = None if nearby is None else nearby.data
         factor = factor_with_retries(matrix, alpha, n_jobs, most_retries=retries, out=buffer)
         alpha = factor.shift

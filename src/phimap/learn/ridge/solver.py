@@ -47,7 +47,7 @@ class RidgeSolver(Record):
         The rows of the dual form: arrays or packed arrays (r, m), arrays (r, t), and arrays (r,) or None. Empty in
         primal form.
     n_expected : int
-        Rows that the dual form expects.
+        Number of rows up to which the dual form is kept.
     """
 
     statistics: RidgeStatistics | None
@@ -174,7 +174,7 @@ class RidgeSolver(Record):
         None if rounding errors make the system indefinite.
         """
         assert self.statistics is not None
-        # The temporary sums are not bound to a name, so that their memory is freed while the system is solved.
+        # The sums over `rows` are not bound to a name, so that their memory is freed before the system is solved.
         left = self.statistics.merge(_sums_of(rows, n_jobs), sign=-1)
         try:
             return RidgeSolver(left).finish(alpha, None, 0, n_jobs)
@@ -236,7 +236,7 @@ def _sums_of(rows: FeatureRows, n_jobs: int | None) -> RidgeStatistics:
 
 
 class GramAccumulator(Accumulator):
-    """A pass that adds a stream of feature blocks to a solver.
+    """An accumulator that adds blocks of features to a solver.
 
     Attributes
     ----------

@@ -25,6 +25,7 @@ class RidgeStatistics(Record):
     cross : ndarray of shape (m, t)
         Sum of ``z y^T``.
     sum_z : ndarray of shape (m,)
+        Sum of z.
     sum_y, sum_yy : ndarray of shape (t,)
         Sums of y and of its squares.
     eps : float
@@ -58,7 +59,7 @@ class RidgeStatistics(Record):
 
     @classmethod
     def empty(cls, n_components: int, n_targets: int) -> RidgeStatistics:
-        """Return sums that are zero."""
+        """Return the sums over no rows, for `n_components` features and `n_targets` targets."""
         m, t = n_components, n_targets
         zeros = (np.zeros(shape) for shape in ((m, t), m, t, t))
         return cls(0, BlockTriangle.zeros(m), *zeros, eps=float(np.finfo(np.float64).eps))
