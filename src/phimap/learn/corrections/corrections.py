@@ -15,13 +15,13 @@ from phimap.ops.primitives.distances import sums_of_differences
 from phimap.ops.primitives.kernel_matrix import kernel_matrix
 from phimap.records import NOT_SAVED, Record, of_floats, of_indices, of_number
 
-# Distances that are computed at once, which take 8 MiB.
+# Number of distances that are computed at once; they take 8 MiB.
 _DISTANCES = 2**20
 
 
 @dataclass(frozen=True)
 class Corrections(ValidatedPart, Record):
-    """Corrections ``k(x, X_r) A_r`` of a row x in region r, whose training rows are X_r.
+    """Corrections ``k(x, X_r) A_r`` of the outputs at a row x in region r, with X_r the training rows of the region.
 
     `root` and `scale` multiply all rows.
 
@@ -33,9 +33,11 @@ class Corrections(ValidatedPart, Record):
     root : ndarray of shape (d,) or (d, d), or None
         Factors or matrix that multiply the rows; None is the identity.
     scale : float
+        Factor that multiplies the rows after `root`. A factor of 2 halves the width of the kernel.
     rows : ndarray of shape (n, d)
         Scaled training rows times `root` and `scale`, sorted by region.
     coefs : ndarray of shape (n, t)
+        The A_r of all regions, row by row as `rows`.
     ends : ndarray of int, shape (n_regions,)
         End of each region in `rows`.
     keys : ndarray of shape (r,)
@@ -117,13 +119,14 @@ def nearest(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
     result = np.empty(len(X))
     for start in range(0, len(X), step):
         block = slice(start, start + step)
-        # scikit-learn's search uses OpenMP. In a process that was forked after its first use, OpenMP hangs.
+        # scikit-learn's nearest-neighbour search uses OpenMP, which hangs in a process that was forked after its first
+        # use.
         result[block] = sums_of_differences(ops_for(X), X[block], rows, 2).min(axis=1)
     return np.sqrt(result)
 
 
 def moved_rows(X: np.ndarray, root: np.ndarray | None) -> np.ndarray:
-    """The rows of `X` (n, d) times a root (d,) or (d, d), in the dtype of `X`; each is computed independently."""
+    """The rows of `X` (n, d) times a root (d,) or (d, d), in the dtype of `X`; no row depends on other rows."""
     if root is None:
         return X
     if root.ndim == 1:

@@ -22,14 +22,15 @@ from phimap.ops.primitives.kernel_matrix import without_tiny_values
 _MOST_ROWS = 1500
 # Number of square matrices for a region that are in memory at once.
 _ARRAYS = 3
-# Largest number of validation rows by which the kernel's width and alpha are chosen.
+# The kernel's width and alpha are chosen by about this many validation rows, at most twice as many.
 _VALIDATION_ROWS = 500
 # Corrections are kept only if they lower the squared validation error by more than this share.
 _GAIN = 0.02
 # Maximum number of halvings of the kernel's width. The model's kernel is wide, and its residuals need a kernel of
 # smaller width.
 _MOST_HALVINGS = 6
-# Grid of alphas, in units of k(x, x). With a smaller alpha a sum in float32 would lose digits.
+# Grid of alphas, in units of k(x, x), and index at which the search starts. With a smaller alpha a sum in float32 would
+# lose digits.
 _ALPHAS = np.geomspace(1e-3, 1e1, 9)
 _FIRST_ALPHA = 5
 
@@ -40,7 +41,7 @@ def n_regions_for(n_rows: int) -> int:
 
 
 def corrections_memory(n_components: int, n_jobs: int | None) -> int:
-    """Peak bytes in addition to the rows: each thread holds the matrices of a region and tiles of outputs."""
+    """Peak bytes of corrections, without the rows: each thread holds the matrices of a region and tiles of outputs."""
     return 8 * thread_count(n_jobs) * (_ARRAYS * (2 * _MOST_ROWS) ** 2 + 2 * TILE_ROWS * n_components)
 
 
@@ -132,7 +133,7 @@ class _Regions:
         Their rows are multiplied by the root.
     partition : Partition
     parts : list of ndarray of int
-        Rows of each region.
+        Indices of the rows of each region.
     """
 
     root: np.ndarray | None
@@ -142,7 +143,7 @@ class _Regions:
 
     @classmethod
     def of(cls, residuals: Residuals, root: np.ndarray | None) -> _Regions:
-        """Divide the rows times `root`."""
+        """Multiply the rows by `root`, and divide them into regions."""
         moved = replace(residuals, X=moved_rows(residuals.X, root))
         partition = Partition.of_rows(moved.X, n_regions_for(len(moved.X)))
         regions = partition.assign(moved.X)
@@ -169,7 +170,7 @@ class _Choice(NamedTuple):
 
 
 def _choose(kernel: Kernel, regions: _Regions, n_jobs: int | None) -> _Choice | None:
-    """Return the choice of least validation error in some regions.
+    """Return the width and alpha of least validation error in some of the regions.
 
     The result is None if the corrections gain too little in these regions, or if a region has too many rows.
     """

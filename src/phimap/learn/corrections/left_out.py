@@ -38,7 +38,7 @@ class LeftOutRows(NamedTuple):
 def corrected_errors(
     corrections: Corrections, residuals: Residuals, left_out: LeftOutRows, leverages: Leverages, outputs: Outputs
 ) -> np.ndarray:
-    r"""Return errors (r, t) at the left-out rows, of models fitted without them, with the same settings otherwise.
+    r"""Return the errors (r, t) of corrected models at rows that are left out of their fits.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def corrected_errors(
         unit[rows, np.arange(here.size)] = 1.0
         with single_threaded_blas():
             factor = linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-            # Columns of B that belong to the left-out rows.
+            # The columns of B, the inverse in the notes, that belong to the left-out rows.
             inverse = linalg.cho_solve(factor, unit, check_finite=False)
             values = inverse.T @ (roots * residuals.errors[part])
             scaled = roots * inverse
@@ -110,9 +110,9 @@ def _influence(
     leverages: Leverages,
     outputs: Outputs,
 ) -> np.ndarray:
-    """Return the functions h of `corrected_errors` for `some` left-out rows, at scaled rows `X` (n, d).
+    """Return h of `corrected_errors`: the influence of `some` left-out rows on the outputs at scaled rows `X` (n, d).
 
-    The result is (n, r), or h e if `errors` e are given.
+    The result is h (n, r), or the product h e (n, t) if `errors` e (r, t) are given.
     """
     weights = left_out.rows.weights_or_ones[some]
     centred = np.asarray(left_out.rows.block.rows(some).to_host(), dtype=np.float64) - leverages.mean

@@ -58,7 +58,7 @@ class Residuals:
         Scaled rows.
     weights : ndarray of shape (n,) or None
     keys : ndarray of shape (n,)
-        Random keys of the rows.
+        Keys of the rows, as in the sample of the stream.
     errors : ndarray of shape (n, t)
         Errors of the fit to all rows.
     held_out : ndarray of bool, shape (n,)
@@ -75,11 +75,11 @@ class Residuals:
     training_fit_errors: np.ndarray
 
     def count(self, rows: np.ndarray) -> np.ndarray:
-        """Weights (r,) of some rows."""
+        """Weights (r,) of the rows with indices `rows` (r,); ones if all weights are one."""
         return np.ones(rows.size) if self.weights is None else self.weights[rows]
 
     def loss(self, rows: np.ndarray, errors: np.ndarray) -> float:
-        """Weighted sum of the squares of `errors` (r, t) at some of the rows."""
+        """Weighted sum of the squares of `errors` (r, t) at the rows with indices `rows` (r,)."""
         return float(self.count(rows) @ np.square(errors).sum(axis=1))
 
     @classmethod

@@ -98,7 +98,7 @@ class BoostedTrees(ValidatedPart, Record):
         return out
 
     def outputs_of(self, sums: np.ndarray) -> np.ndarray:
-        """Return the outputs (n, t) for the sums of rows."""
+        """Return the outputs (n, t) of rows with the given `sums` (n, t)."""
         if not self.has_labels:
             return sums
         return np.tanh(sums / 2) if sums.shape[1] == 1 else softmax(sums, axis=1)
@@ -109,7 +109,7 @@ class BoostedTrees(ValidatedPart, Record):
 
 
 def trees_text(trees: BoostedTrees) -> str:
-    """Return the number of trees and their share as text, and whether the kernel model has none."""
+    """Return the number of trees and their share of the output as text."""
     if trees.predict_alone:
         return f"{trees.roots.size:,}, which alone predict: the kernel model is not used"
     # A share below 1 must not be printed as 100 %.
@@ -117,7 +117,7 @@ def trees_text(trees: BoostedTrees) -> str:
 
 
 def rounded_down(thresholds: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return the thresholds, rounded down to numbers of `dtype`. Rows of `dtype` reach the same leaves with both."""
+    """Return the thresholds, rounded down to numbers of `dtype`. Rows of `dtype` still reach the same leaves."""
     with np.errstate(over="ignore"):
         rounded = thresholds.astype(dtype)
     return np.where(rounded > thresholds, np.nextafter(rounded, np.array(-np.inf, dtype)), rounded)

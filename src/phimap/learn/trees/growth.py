@@ -12,10 +12,10 @@ from phimap.config import thread_count
 from phimap.learn.trees.ensemble import BoostedTrees, rounded_down
 from phimap.ops import openmp_threads
 
-#: Number of rows for each thread. With fewer, OpenMP's threads mostly wait for each other, and take the processor from
-#: other processes while they wait.
+#: Number of rows for each thread. With fewer rows, OpenMP's threads mostly wait for each other, and keep the processor
+#: busy while they wait.
 ROWS_OF_THREAD = 25_000
-# Penalty on the squares of leaf values, in units of the second derivatives of a row's loss.
+# Penalty on the squares of leaf values, in units of the second derivative of the loss of one row.
 _PENALTY = 0.1
 
 
@@ -104,7 +104,7 @@ class Boosting:
         return self.first(n_rounds)
 
     def first(self, n_rounds: int) -> BoostedTrees:
-        """Return the trees of the first rounds, with share 0."""
+        """Return the trees of the first `n_rounds` rounds, with share 0."""
         # scikit-learn's trees are only accessible through private attributes. Tests compare the outputs with
         # scikit-learn's.
         baseline = np.concatenate([np.ravel(model._baseline_prediction) for model in self._models])
@@ -113,7 +113,7 @@ class Boosting:
 
 
 def _truncated(X: np.ndarray) -> np.ndarray:
-    """Return rows without the last bits of their numbers: 4 in float32, 16 in float64."""
+    """Return the rows with the last bits of their numbers set to zero: 4 bits in float32, 16 in float64."""
     kind, last = (np.uint32, 4) if X.dtype == np.float32 else (np.uint64, 16)
     bits = np.ascontiguousarray(X).view(kind)
     return (bits & ~np.array((1 << last) - 1, kind)).view(X.dtype)
