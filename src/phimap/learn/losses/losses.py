@@ -21,7 +21,7 @@ class Loss(ABC):
     #: Upper bound of the mean loss. The accuracy of a solution is relative to its mean loss or to this bound, whichever
     #: is smaller.
     typical: float = np.inf
-    #: Typical second derivative. Values of alpha are tried in this unit.
+    #: Typical second derivative of the loss. Values of alpha are tried in this unit.
     stiffness: float = 1.0
     #: Mean loss that is negligible. The accuracy of a solution with a smaller mean loss is relative to this number.
     negligible: float = 0.0
@@ -39,7 +39,7 @@ class Loss(ABC):
         """Second derivatives with respect to each score (r, t), given the first derivatives `slopes`."""
 
     def first_intercept(self, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """An intercept (t,) close to the minimum of the loss without features."""
+        """An intercept (t,) close to the intercept of least loss of a model without features."""
         return np.zeros(targets.shape[1])
 
     def held_out_values(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -148,6 +148,7 @@ class ScaledErrors(Loss):
     Attributes
     ----------
     centre, scale : ndarray of shape (t,) or float
+        Number that is subtracted from a target, and number by which the difference is divided.
     """
 
     typical = 1.0

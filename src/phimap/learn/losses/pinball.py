@@ -76,7 +76,7 @@ _PATH_WIDTH, _WIDTHS = 0.5, (0.2, 0.02, 0.002)
 # Least width, as a share of the mean loss of a constant prediction. Without it, the width would be zero for targets
 # without noise.
 _LEAST_WIDTH = 1e-4
-# Tolerances of the last solutions: the first if alpha is given, the second if alpha is chosen.
+# Tolerances of the last solutions if alpha is given, and if it is chosen.
 _TOLERANCE, _CHOSEN_TOLERANCE = 1e-3, 3e-3
 # Ratio of the largest alpha of the second search to the alpha that the first search chose.
 _ABOVE = 10.0

@@ -108,8 +108,8 @@ class LossSample(Accumulator):
         return parts
 
 
-# A factorisation at one shift also serves shifts that are larger or smaller by up to this factor. A new factorisation
-# would cost more than the few passes that it saves.
+# A factorisation at one shift is also used for shifts that are larger or smaller by up to this factor. A new
+# factorisation would cost more than the few passes that it would save.
 _SERVES = 12.0
 
 
@@ -209,7 +209,7 @@ class Path:
         return solution
 
     def _extrapolated(self, alpha: float) -> Model | None:
-        """The extrapolation of the last two solutions to `alpha`."""
+        """Extrapolate the last two solutions to `alpha`; return the start of the path if there are none."""
         if not self._last:
             return self._first() if self.start is None else self.start
         before, last = self._last[0], self._last[-1]
@@ -222,9 +222,9 @@ class Path:
         )
 
     def _first(self) -> Model | None:
-        """Start without coefficients, at an intercept close to the minimum.
+        """Return a model with zero coefficients and an intercept close to the minimum.
 
-        From zero, rare classes would need many steps.
+        From an intercept of zero, rare classes would need many steps.
         """
         targets, weights = (np.concatenate(parts) for parts in list(zip(*self.rows, strict=True))[1:])
         intercept = self.loss.first_intercept(targets, weights)
@@ -247,7 +247,9 @@ class LossPreparation:
     sample : LossSample
     preconditioner : FactorPreconditioner or NystroemPreconditioner
     mean : ndarray of shape (m,)
+        Weighted mean of the features of all rows.
     steps : Steps
+        Quasi-Newton steps of earlier minimisations, which later minimisations use.
     """
 
     problem: Problem
@@ -269,7 +271,7 @@ class LossPreparation:
 
     @property
     def scale(self) -> float:
-        """Mean square of a centred row."""
+        """Mean over the rows of the squared norm of the centred features; 1 if that is 0."""
         return self.preconditioner.trace / self.problem.n or 1.0
 
     @property
@@ -287,7 +289,7 @@ class LossPreparation:
         share: float = 1.0,
         passes: int | None = None,
     ) -> LinearSolution:
-        """Minimise over `rows`, which are about `share` of all rows.
+        """Minimise the objective over `rows`, which are about `share` of all rows.
 
         The other parameters are as in `QuasiNewton`.
         """

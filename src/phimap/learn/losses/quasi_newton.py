@@ -21,11 +21,12 @@ N_STEPS = 24
 PASSES = 300
 #: Default tolerance, at which probabilities and decision values are accurate to a thousandth.
 TOLERANCE = 1e-4
-# Least curvature that may scale the preconditioner. If all margins are wide, only the penalty has curvature.
+# Least mean curvature of the loss by which the preconditioner is scaled. If all margins are wide, the loss has no
+# curvature, and only the penalty has one.
 _LEAST_CURVATURE = 1e-6
 # Least decrease of the objective by an accepted step, as a share of the decrease that the slope predicts.
 _DECREASE = 1e-4
-# Largest number of halvings of a step. They are rarely needed, and each takes a pass.
+# Largest number of halvings of a step in a line search. Halvings are rarely needed, and each takes a pass.
 _MOST_HALVINGS = 20
 
 
@@ -58,7 +59,7 @@ class Steps:
         self._alpha, self._weight = alpha, weight
 
     def add(self, moved: np.ndarray, changed: np.ndarray) -> None:
-        """Keep a step (m + 1, t), unless rounding has made its curvature negative."""
+        """Keep a step and its change of the gradient, both (m + 1, t), unless rounding made the curvature negative."""
         curvature = float((moved * changed).sum())
         if curvature > 0:
             self._pairs.append((moved, changed, curvature))
@@ -103,7 +104,7 @@ class QuasiNewton(Solver):
         ``precondition(R, shift)`` applies an approximate inverse of ``A + shift I`` to `R` (m, t), with A the centred
         Gram matrix of the rows.
     mean : ndarray of shape (m,)
-        Weighted mean of the rows.
+        Weighted mean of the features of the rows.
     start : tuple of ndarrays (m, t) and (t,) or None, default=None
         Start of the minimisation; None starts at zero.
     steps : Steps or None, default=None

@@ -47,7 +47,7 @@ class HeldOutLoss:
     loss : Loss
     prepared : LossPreparation
     start : tuple of ndarrays (m, t) and (t,) or None
-        Where the first solutions begin.
+        Model at which the minimisation at the first alpha starts.
     """
 
     def __init__(self, loss: Loss, prepared: LossPreparation, start: Model | None = None):
@@ -108,7 +108,7 @@ def choose_alpha(
 
 
 def score_alpha(loss: Loss, prepared: LossPreparation, alpha: float) -> tuple[ChosenAlpha, Model | None]:
-    """Return a given alpha with its held-out scores, and a model near its solution; None without held-out rows."""
+    """Return a given alpha with its held-out scores, and a model near its solution, None without held-out rows."""
     objective, solutions = HeldOutLoss(loss, prepared), []
     for value in alphas_from(prepared.scale * loss.stiffness, least=alpha):
         solutions = objective.solve(float(value))
@@ -171,7 +171,7 @@ def _chosen(loss: Loss, prepared: LossPreparation) -> tuple[ChosenAlpha, Model |
 
 
 def near(loss: Loss, prepared: LossPreparation, alpha: float) -> Model | None:
-    """A model close to the solution at alpha, found on the sample along a path from larger alphas.
+    """A model close to the solution at alpha, fitted to the sample, with larger alphas first.
 
     None if the sample is empty.
     """
@@ -254,8 +254,8 @@ def _solution_in_turns(prepared: LossPreparation, alpha: float, loss: Huber) -> 
 def _turns(
     prepared: LossPreparation, alpha: float, loss: Huber, start: Model | None, rows: Stream, share: float
 ) -> tuple[LinearSolution, Huber]:
-    """Alternate between coefficients and scale, until the scale agrees with the errors."""
-    # Least scale. Targets that differ by less than this differ only by rounding.
+    """Minimise over coefficients and update the scale in turns, until the scale agrees with the errors."""
+    # The least scale. Targets whose spread is smaller differ only by rounding.
     least, n_passes = np.sqrt(prepared.problem.eps) * loss.scale, 0
     for turn in range(_MOST_ROUNDS):
         solution = prepared.solve(loss, alpha, rows, start, TOLERANCE, share)

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-# The recipes keep digits, signs and the decimal mark, which is a point or a comma.
+# Recipes by decimal mark. They delete all characters except digits, minus signs and the decimal mark.
 _RECIPES = {
     ".": "pd.to_numeric(y.str.replace('[^0-9.-]', '', regex=True))",
     ",": "pd.to_numeric(y.str.replace('[^0-9,-]', '', regex=True).str.replace(',', '.'))",
@@ -18,9 +18,10 @@ _TRIED = 1000
 
 
 def recipe_for(texts: Sequence[str], shown: str) -> str:
-    """Return an expression of pandas that reads `texts` as the command does.
+    """Return a pandas expression that converts `texts` to the numbers that the command ``phimap`` reads in them.
 
-    It is empty if none does, if `shown` is no number, and without pyarrow, which tells how the command reads them.
+    The expression converts a series ``y``. It is empty if no recipe gives the same numbers, if `shown`, the text of the
+    error message, is not read as a number, or if pyarrow is not installed, with which the command reads numbers.
     """
     if find_spec("pyarrow") is None:
         return ""
@@ -42,7 +43,7 @@ def recipe_for(texts: Sequence[str], shown: str) -> str:
 
 
 def _applied(text: str, mark: str) -> float | None:
-    """Return the number that the recipe gives for a text; None if it gives none."""
+    """Return the number that the recipe for a decimal mark makes of a text; None if the result is not a number."""
     try:
         return float(re.sub(f"[^0-9{mark}-]", "", text).replace(",", "."))
     except ValueError:

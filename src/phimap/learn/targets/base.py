@@ -218,7 +218,7 @@ class Targets(Record, ABC):
 
     @abstractmethod
     def check(self, y: Any, n_rows: int) -> np.ndarray:
-        """Return `y` as an array of `n_rows` valid targets; raise if `y` is not valid."""
+        """Return `y` as an array of valid targets; raise if it is not valid for `n_rows` rows."""
 
     @abstractmethod
     def encode(self, y: np.ndarray) -> np.ndarray:
@@ -234,7 +234,7 @@ class Targets(Record, ABC):
 
     @abstractmethod
     def same(self, other: Targets) -> bool:
-        """Whether the other targets are encoded in the same way."""
+        """Whether `other` encodes targets in the same way."""
 
     def check_announced(self, classes: Any) -> None:
         """Raise if a later call of `partial_fit` gives other `classes` than the first call."""
@@ -248,11 +248,14 @@ class Targets(Record, ABC):
         return solution if self.units is None else self.units.apply_to(solution)
 
     def per_target(self, encoded: np.ndarray) -> np.ndarray:
-        """Return encoded numbers with one column for each target (r, t)."""
+        """Return encoded targets with one column for each target (r, t), without repeated columns."""
         return encoded
 
     def interval_centre(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the centres (n, t) of intervals for outputs of the model, and the unit of their lengths or None."""
+        """Return the centres (n, t) of intervals for outputs of the model, and factors (n, t) of their half-lengths.
+
+        The factors are None if all are 1.
+        """
         return scores, None
 
     def for_search(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from phimap.learn.targets.means import LogMeans
 from phimap.learn.targets.numbers import Numbers
 from phimap.learn.targets.quantiles import Quantiles, quantile_levels
 
-# Powers of the Tweedie deviance that have a name.
+# Powers of the Tweedie deviance, by the name of the loss.
 _POWERS = {"poisson": 1.0, "gamma": 2.0}
 
 
@@ -41,7 +41,7 @@ def targets_kind(loss: str, quantile: float | Sequence[float] | np.ndarray, powe
 
 
 def deviance_power(loss: str, power: float) -> float | None:
-    """Return the power of the Tweedie deviance that is the loss, or `power` for the loss ``"tweedie"``.
+    """Return the power of the Tweedie deviance of a loss, which is `power` for the loss ``"tweedie"``.
 
     None for other losses.
     """

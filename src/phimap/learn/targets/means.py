@@ -90,7 +90,7 @@ def _means(scores: np.ndarray) -> np.ndarray:
 
 
 def outside(y: np.ndarray, power: float) -> tuple[int, str] | None:
-    """Return the first row of the targets (r,) or (r, t) that is outside the domain of a deviance, and the reason.
+    """Return the first row whose targets, in `y` (r,) or (r, t), lie outside of the domain of a deviance, and the rule.
 
     Returns
     -------

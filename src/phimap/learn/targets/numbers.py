@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 #: With Huber's loss and for quantiles, targets are clipped at this number of robust standard deviations from the
 #: median. The number is so large that clipping does not change the slopes of the loss.
 FARTHEST = 1000.0
-# Targets are clipped at this number of standard deviations in the search of a kernel. The number is smaller, because a
-# few outliers would dominate the squared errors that the search minimises.
+# In the search of a kernel, targets are clipped at this number of robust standard deviations from the median. The
+# number is smaller, because a few outliers would dominate the squared errors that the search minimises.
 _FARTHEST_SEARCHED = 5.0
 
 

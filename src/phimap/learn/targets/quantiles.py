@@ -88,13 +88,13 @@ class Quantiles(Numbers):
     def interval_centre(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the middle (n, t) of the outermost quantiles, and half of their distance.
 
-        None for a single quantile.
+        For a single quantile, return this quantile and None.
         """
         found = np.sort(scores.reshape(len(scores), self.n_targets, self.levels.size), axis=2)
         middle, half = (found[:, :, 0] + found[:, :, -1]) / 2, (found[:, :, -1] - found[:, :, 0]) / 2
         if self.levels.size == 1:
             return middle, None
-        # If the quantiles cross, their distance is 0.
+        # The distance is 0 if the outermost quantiles are equal. It must be positive, because errors are divided by it.
         return middle, np.maximum(half, _LEAST_HALF * np.abs(middle) + np.finfo(scores.dtype).tiny)
 
     def for_search(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
