@@ -17,7 +17,8 @@ from phimap.learn.blocks.triangle import BlockTriangle, packed_entries
 from phimap.ops import host, ops_for, run_tasks, single_threaded_blas
 from phimap.random_map import RandomMap
 
-# Number of rows of a tile in the computation of all gains. Float64 copies of the features of a tile stay in cache.
+# Number of rows of a tile in the computation of all gains: few enough for the cache to hold float64 copies of their
+# features.
 _TILE = 256
 
 
@@ -50,8 +51,8 @@ class PosteriorKernel:
             self._gram.add_products(self._Z[tile].astype(np.float64, copy=False), 1, n_jobs)
         self._factors = np.empty((n_picks, m))
         self._n_factors = 0
-        # The squared norm of the selected column of R is also computed directly. If the updated value differs from it
-        # by more than this fraction, which is half of the digits, all norms are computed again.
+        # The squared norm of the selected column of R is also computed directly. If the updated norm differs from it by
+        # more than this fraction, so that less than half of the digits agree, all norms are computed again.
         self._tolerance = float(np.sqrt(np.finfo(self._Z.dtype).eps))
         # Two gains whose relative difference is at most this count as equal.
         self._rounding = float(m * np.finfo(self._Z.dtype).eps)
@@ -68,7 +69,7 @@ class PosteriorKernel:
 
     @property
     def explained(self) -> float:
-        """The decrease of the trace of the kernel by the selected rows, ``-J(S)``."""
+        """The trace of the kernel matrix minus the trace of R: ``-J(S)`` for the selected rows S."""
         return float(self._trace - self.variances.sum())
 
     def refresh(self) -> None:
@@ -88,13 +89,13 @@ class PosteriorKernel:
         self.n_refreshes += 1
 
     def best(self, free: np.ndarray) -> int:
-        """Return the row that decreases the trace most, among the rows with `free` (n,) true; the first row of ties."""
+        """Return the row with `free` (n,) true that decreases the trace of R most; the first row of ties."""
         gains = np.where(free, self.squared_norms / (np.maximum(self.variances, 0) + self._alpha), -np.inf)
         highest = gains.max()
         return int(np.argmax(gains >= highest - self._rounding * abs(highest)))
 
     def pick(self, free: np.ndarray) -> tuple[int, float]:
-        """Select the best of the `free` rows; return its index and the decrease of the trace."""
+        """Select the best of the `free` rows; return its index and the decrease of the trace of R."""
         row = self.best(free)
         direction, column, products, squared_norm = self._update(row)
         if abs(self.squared_norms[row] - squared_norm) > self._tolerance * squared_norm:

@@ -49,7 +49,7 @@ class FeatureBlock(ABC):
 
     @property
     def dtype(self) -> np.dtype:
-        """float32 or float64."""
+        """Dtype of the features, float32 or float64."""
         return ops_for(self.features).dtype
 
     @property
@@ -100,7 +100,7 @@ class FeatureBlock(ABC):
     @classmethod
     @abstractmethod
     def stacked(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:
-        """One block with the rows of several blocks that `host_copy` returned."""
+        """One block with the rows of several blocks. Each of these must be the result of `host_copy`."""
 
     def centred(self, n_jobs: int | None, weights: np.ndarray | None = None) -> CentredRows:
         """The rows minus their mean, weighted by `weights` (r,), for the dual form of a problem."""
@@ -314,9 +314,10 @@ def _weighted(Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
 
 
 def _scaled(Y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, Any]:
-    """Return `Y` divided by powers of two (t,) near the size of its columns, and these powers.
+    """Return `Y` (r, t) divided by powers of two (t,) near the size of its columns, and these powers.
 
-    Without this scaling, weights could make entries too large or too small for float32.
+    Without this scaling, weights could make entries too large or too small for float32. Without weights, `Y` is
+    unchanged.
     """
     if weights is None:
         return Y, 1.0
@@ -327,7 +328,7 @@ def _scaled(Y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, Any]
 class LazyFeatureBlock(FeatureBlock):
     """A block that holds rows instead of features, and computes the features of a few rows at a time for every product.
 
-    It is used for validation rows if their features would take more memory than the solver.
+    It is used for validation rows whose features take too much memory.
 
     Parameters
     ----------

@@ -12,10 +12,10 @@ from phimap.learn.weights import weighted_mean
 from phimap.ops import ops_for, run_tasks
 from phimap.packed import PackedArray
 
-# Number of columns that one task computes.
+# Number of columns of the features that one task multiplies.
 _COLUMNS = 512
-# Bound of the rounding error of a centred feature, in units of rounding: the feature and the mean of its column each
-# add rounding errors.
+# Bound of the rounding error of a centred feature, in multiples of the machine epsilon times the mean of its column.
+# The feature and the mean both have rounding errors.
 _ROUNDED = 4.0
 
 

@@ -113,7 +113,7 @@ class BlockTriangle(Record):
         low = np.minimum(rows[:, None], columns)
         high = np.maximum(rows[:, None], columns)
         left = low - low % self.block
-        # Each block row above has `block` full rows, which begin at its own diagonal block.
+        # The block rows above have `block` rows each. Their rows begin at the column of their diagonal block.
         offset = left * self.size - self.block * (left // self.block) * (left // self.block - 1) // 2 * self.block
         return self.data[offset + (low - left) * (self.size - left) + (high - left)]
 

@@ -46,6 +46,7 @@ from phimap.learn.weights import total_weight, weighted_mean
 from phimap.ops import Array, ops_for
 
 CONSTRUCTIONS = ("preconditioned", "published")
+# Names of the random streams. Each is used for one purpose.
 _ROLES = ("sample", "blocks", "order", "norm")
 # Number of rows from which the length scale is estimated.
 _LENGTH_SCALE_ROWS = 1000
@@ -55,7 +56,7 @@ _FULL_STEPS = 20
 
 
 def takes_batches(model: DoublyStochasticModel) -> bool:
-    """Whether a model can be trained on rows that arrive in parts. If not, raise an error that names the parameter."""
+    """Return True if a model can be trained on rows in parts; else raise an error that names the parameter."""
     if model.construction == "published":
         raise AttributeError(
             "`construction` must be 'preconditioned' for rows in parts, got 'published'. Give all rows to `fit`."
@@ -246,7 +247,7 @@ class DoublyStochasticModel(BaseEstimator):
             )
         # Each block appends its number to the spawn key of this seed.
         blocks_seed: Any = streams["blocks"].bit_generator.seed_seq
-        # The published directions are independent.
+        # The published algorithm draws independent directions.
         projection = "gaussian" if self._is_published and self.projection == "auto" else self.projection
         blocks = BlockedMap.of(kernel, inputs.n_features, m, projection, blocks_seed, width)
         model = StochasticModel(

@@ -41,7 +41,9 @@ class BlockedMap(Record):
     ----------
     kernel : StationaryKernel
     n_features, n_components : int
+        Number of columns of the rows, and number m of features of all blocks together.
     projection : str
+        How the directions of a block are drawn, see `FourierFeatures`.
     seed : SeedSequence
         Block b is a `FourierFeatures` whose seed has b appended to its spawn key.
     width : int or None
@@ -73,11 +75,11 @@ class BlockedMap(Record):
 
     @property
     def columns(self) -> list[slice]:
-        """The columns of the features of each block, among all features."""
+        """Slice of the columns of each block in the features (r, m) of all blocks."""
         return [self._columns(number) for number in range(-(-self.n_components // (self.width or WIDTH)))]
 
     def _columns(self, number: int) -> slice:
-        """The columns of the features of one block, among all features."""
+        """Slice of the columns of one block in the features (r, m) of all blocks."""
         width = self.width or WIDTH
         return slice(number * width, min((number + 1) * width, self.n_components))
 
@@ -119,12 +121,12 @@ class BlockedMap(Record):
 SAMPLE_ROWS, VALIDATION_ROWS = 2048, 1024
 #: Largest number of random rows that a preconditioner uses.
 ROWS = SAMPLE_ROWS + VALIDATION_ROWS
-# Ratio of two successive levels that are tried: half a decade.
+# Ratio of two successive levels that `SamplePreconditioner.of_sample` tries: half a decade.
 _STEP = 10**-0.5
-# Largest norm of the preconditioned matrix of the validation rows that is accepted. If the norm is larger, the sample
-# does not represent the directions with curvature below the level.
+# Largest accepted norm of the Gram matrix of the validation rows, preconditioned and divided by the level. A larger
+# norm shows that the sample does not represent directions whose curvature is above the level.
 _MOST_NORM = 30.0
-# Number of steps of the power iteration. They give the norm to a few percent.
+# Number of steps of the power iteration, which give the norm to a few percent.
 _POWERS = 15
 # A batch has one row in `_STEPS` of all rows, but at most `_MOST_ROWS` and at least `_LEAST_ROWS` rows. With so many
 # rows, matrix products run at full speed, and a step costs little compared with the features.
@@ -285,8 +287,10 @@ class BlockProblem:
     ----------
     blocks : BlockedMap
     loss : str
+        Name of the loss in `LOSSES`.
     n_jobs : int or None
     penalty : float
+        Alpha, divided by the total weight of the rows.
     preconditioner : SamplePreconditioner
     """
 
@@ -320,6 +324,7 @@ class BlockProblem:
         coef : ndarray of shape (m, t)
         intercept : ndarray of shape (t,)
         damping : float
+            Factor of the step length, from 0 to 1.
         """
         (loss, bound), penalty, preconditioner = LOSSES[self.loss], self.penalty, self.preconditioner
         ops = ops_for(X)
@@ -336,8 +341,8 @@ class BlockProblem:
             gradient[columns] = part
             products += feature_block(Z_sample).times(part, self.n_jobs)
         solved = preconditioner.solve(products)
-        # The change of the scores along the preconditioned gradient. Block by block, the preconditioned gradient
-        # overwrites the gradient.
+        # Compute the change of the scores along the preconditioned gradient, which overwrites the gradient block by
+        # block.
         direction_at_intercept = at_intercept - solved.sum(axis=0)
         slope, curvature = at_intercept * direction_at_intercept, np.zeros(coef.shape[1])
         change = np.tile(direction_at_intercept, (X.shape[0], 1))
@@ -375,6 +380,7 @@ class StochasticModel(Record):
     seed : SeedSequence
         Seed of the named random streams.
     n_samples_seen, n_steps : int
+        Number of rows seen, each counted once, and number of steps taken.
     weight_seen : float
         Sum of the weights of the rows seen.
     exponent : int

@@ -54,7 +54,7 @@ class PrincipalRecord(MapRecord):
 
     @property
     def least_tile_rows(self) -> int:
-        # Every tile draws all blocks, so it has as many rows as possible.
+        # Every tile of rows draws all blocks again, so tiles have as many rows as a batch.
         return ROWS_AT_A_TIME
 
     @property
@@ -241,7 +241,7 @@ class DoublyStochasticPCA(FeatureMap):
     def _steps(
         self, X: Array, blocks: BlockedMap, theta: float, n_epochs: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients (m, k) of the stored features, and scores (n, k) of the rows, after a step for each block."""
+        """Take one step for each block; return the coefficients (m, k) and the scores (n, k) of the rows."""
         n, k, ops = X.shape[0], self.n_components, ops_for(X)
         scores, coef = np.zeros((n, k)), np.zeros((blocks.n_components, k))
         height = max(k, round(n_epochs * n / len(blocks.columns)))
@@ -251,7 +251,8 @@ class DoublyStochasticPCA(FeatureMap):
                 batch = rng.integers(n, size=height)
                 features = blocks.block_features(number, ops, (X[part] for part in (batch, *tiles)), self.n_jobs)
                 Z = feature_block(next(features))
-                # The stored coefficients and the features of the map both contain the root of this ratio.
+                # Alone, the block would have features that are larger, and coefficients that are smaller, by the root
+                # of this ratio.
                 ratio = blocks.n_components / (own.stop - own.start)
                 if number == 0:
                     gram = Z.cross_products(np.asarray(ops.to_host(Z.to_dense().features), np.float64), self.n_jobs)[0]

@@ -33,6 +33,7 @@ class PublishedSteps:
     step_size : float
         The length theta of the first step.
     penalty : float
+        Alpha, divided by the total weight of the rows.
     n_epochs : int
         Number of passes over the rows, which the batches of all steps share equally.
     """
@@ -45,12 +46,12 @@ class PublishedSteps:
     def take(
         self, model: StochasticModel, rows: Batch, rng: np.random.Generator, n_jobs: int | None, verbose: bool
     ) -> np.ndarray:
-        """Take one step for each block of a model without coefficients.
+        """Take one step for each block of a model whose coefficients are zero.
 
         Return the mean loss of each batch before its step.
 
-        Batches are drawn with replacement. The stored coefficients belong to the features of the whole map. Those are
-        the features of single blocks, multiplied by a constant.
+        Batches are drawn with replacement. The stored coefficients belong to the features of the whole map, which are
+        the features of a block as a map of its own, times a constant.
         """
         X, y, weights = rows
         X, n, loss, blocks = scaled(model.scaling, X), X.shape[0], LOSSES[self.loss][0], model.blocks
@@ -71,7 +72,8 @@ class PublishedSteps:
                 features = blocks.block_features(number, ops, (X[part] for part in (batch, *tiles)), n_jobs)
                 kept = 1.0 - length * self.penalty
                 coef[: own.start] *= kept
-                # The stored coefficients and the features of the map both contain the root of this ratio.
+                # Alone, the block would have features that are larger, and coefficients that are smaller, by the root
+                # of this ratio.
                 ratio = blocks.n_components / (own.stop - own.start)
                 products = feature_block(next(features)).cross_products(slopes, n_jobs)[0]
                 coef[own] = -length * ratio * products
