@@ -54,6 +54,7 @@ COMMANDS = (
     "classification --sets a8a --projections gaussian,orthogonal,ssf,leverage --features 128 --rows 200000",
     "classification --sets ijcnn1 --projections gaussian,orthogonal,ssf,leverage --features 128 --rows 200000",
     "classification --sets skin --projections gaussian,orthogonal,ssf,leverage --features 128 --rows 200000",
+    "classification --sets letter --projections gaussian,orthogonal,ssf,leverage --features 128 --rows 200000",
     "classification --sets magic04 --kernels arccosine1,polynomial --features 40,160 --rows 2000 --repeats 2",
     "data-dependent --rows 4000 --features 64,256,1024 --repeats 2",
     "double-descent --sets sonar,MNIST,gaussian,MNIST-7-9",
