@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 from phimap.exports.graph import ROWS, ExportError, Graph
-from phimap.exports.numpy_source import evaluated
+from phimap.exports.numpy_source import GraphSource, evaluated
 from phimap.exports.onnx_model import onnx_model, run_onnx
 from phimap.exports.program import linear_outputs
 from phimap.exports.tracer import TraceOps
@@ -101,3 +102,16 @@ def test_graph_computes_the_kernel(place: int) -> None:
     # Each layer of steps takes the root of the error of a small angle, which is the root of eps.
     tolerance = 1e-3 if repr(kernel) == "ArcCosine(depth=2, order=0)" else 1e-6
     assert np.abs(found - expected).max() <= tolerance * np.abs(expected).max()
+
+
+def test_long_sums_are_broken_in_brackets() -> None:
+    # A sum outside of brackets would end at the first break, and the next line would be no statement.
+    ops = TraceOps.of_width(1)
+    first, second = ops.input, ops.input
+    for factor in range(2, 8):
+        first, second = first * ops.constant(np.full(1, factor)), second * ops.constant(np.full(1, factor + 1))
+    source = GraphSource(ops.graph({"Z": first + second}), inputs={"X": "X"})
+    assert any(line.strip().startswith("+ ") for line in source.lines)
+    scope = {"X": np.ones((1, 1)), "w": source.constants}
+    exec("\n".join(source.lines), scope)
+    assert scope[source.results["Z"]] == math.factorial(7) + math.factorial(8) // 2

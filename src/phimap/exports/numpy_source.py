@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from io import StringIO
+from itertools import pairwise
+from tokenize import OP, generate_tokens
 from typing import Any
 
 import numpy as np
@@ -258,17 +261,27 @@ _FORMS: dict[str, Callable[..., str]] = {
 
 
 def _wrapped(statement: str) -> list[str]:
-    """Break a long statement after commas and before plus signs."""
+    """Break an assignment after commas and before plus signs, so that lines are short.
+
+    The value of a broken assignment is in brackets, for a sum outside of brackets would end at the first break.
+    """
     if len(statement) <= _WIDTH - 8:
         return [statement]
-    lines, current = [], ""
-    for word in statement.replace(", ", ",\0").replace(" + ", "\0+ ").split("\0"):
-        if current and len(current) + len(word) + 1 > _WIDTH - 12:
-            lines.append(current)
-            current = "    " + word
-        else:
-            current = f"{current} {word}" if current else word
-    return ["(".join(lines[:1]), *lines[1:], current] if lines else [current]
+    name, value = statement.split(" = ", 1)
+    lines, current = [f"{name} = ("], ""
+    for word in _words(value):
+        if current and len(current) + len(word) > _WIDTH - 12:
+            lines.append(f"    {current.strip()}")
+            current = ""
+        current += word
+    return [*lines, f"    {current.strip()}", ")"]
+
+
+def _words(expression: str) -> list[str]:
+    """Cut an expression after its commas and before its plus signs, but not inside of texts."""
+    signs = (token for token in generate_tokens(StringIO(expression).readline) if token.type == OP)
+    cuts = [token.end[1] if token.string == "," else token.start[1] for token in signs if token.string in (",", "+")]
+    return [expression[start:end] for start, end in pairwise([0, *cuts, len(expression)])]
 
 
 def constants_of(source: GraphSource) -> dict[str, Any]:
