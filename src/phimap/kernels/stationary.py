@@ -474,9 +474,3 @@ class ExponentialPower(_ScaledKernel):
         """Kernel values for squared scaled distances; `squared` is overwritten."""
         np.power(squared, 0.5 * self._check_exponent(), out=squared)
         return np.exp(np.negative(squared, out=squared), out=squared)
-
-
-def _times(X: sparse.csr_array, scale: float | np.ndarray) -> sparse.csr_array:
-    """A CSR tile with columns multiplied by `scale`, a number or (d,), and 32-bit indices, as scikit-learn requires."""
-    data = X.data * (scale if np.ndim(scale) == 0 else np.asarray(scale)[X.indices])
-    return sparse.csr_array((data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
