@@ -66,6 +66,17 @@ def test_partial_fit_goes_on_after_a_dual_fit():
     np.testing.assert_allclose(model.predict(X), Ridge(alpha=0.2, solver="svd").fit(Z, y).predict(Z), atol=1e-8)
 
 
+def test_conformal_scores_are_those_of_all_rows():
+    X, y = problem(900)
+    model = pm.KernelRegressor(n_components=40, random_state=0, **GAUSSIAN).fit(X[:600], y[:600])
+    of_fewer_rows = model.conformal_.scores
+    model.partial_fit(X[600:], y[600:])
+    before_prediction = model.conformal_.scores
+    model.predict_interval(X[:5])
+    np.testing.assert_array_equal(before_prediction, model.conformal_.scores)
+    assert before_prediction.shape != of_fewer_rows.shape or (before_prediction != of_fewer_rows).any()
+
+
 def test_one_shot_iterators_are_refused():
     X, y = problem(50)
     with pytest.raises(TypeError, match=r"iterable more than once"):

@@ -341,14 +341,11 @@ class KernelModel(BaseEstimator):
         return self
 
     def _with_more_rows(self) -> Self:
-        """Drop the solution, corrections, trees and calibration after rows were added.
+        """Drop the solution, and all that belongs to it, after rows were added.
 
         The solution is computed when next needed.
         """
-        n_rows = self._state.sums.n_rows
-        self._fitted = replace(
-            self._fitted, n_samples_seen=n_rows, solution=None, corrections=None, trees=None, calibration=None
-        )
+        self._fitted = replace(self._fitted.unsolved(), n_samples_seen=self._state.sums.n_rows)
         vars(self).pop("_deviations", None)
         return self
 
@@ -519,15 +516,16 @@ class KernelModel(BaseEstimator):
     search_: ClassVar[SearchLog | None] = of_fitted("search", "Trials of the search; None without a choice.")
     corrections_: ClassVar[Corrections | None] = of_fitted("corrections", "Corrections of the linear model, or None.")
     trees_: ClassVar[BoostedTrees | None] = of_fitted("trees", "Trees averaged with the kernel model, or None.")
-
-    conformal_: ClassVar[Conformal | None] = of_fitted(
-        "conformal", "Scores of rows that took part in no choice, for intervals and sets; or None."
-    )
     kernel_: ClassVar[Kernel] = of_fitted("map.kernel", "The exact kernel that the features estimate.")
     feature_names_in_: ClassVar[np.ndarray] = of_fitted("inputs.given_names", "Names of the columns, if they have any.")
     relevances_: ClassVar[np.ndarray] = of_fitted(
         "relevances", "Shares (n_features,) of the columns in the metric, which sum to 1."
     )
+
+    @property
+    def conformal_(self) -> Conformal | None:
+        """Scores of rows that took part in no choice, for intervals and sets; None without such rows."""
+        return self._solved().conformal
 
     @property
     def solver_(self) -> RidgeSolver:

@@ -128,6 +128,10 @@ class Fitted(Record):
         of_errors = None if self.conformal is None else self.conformal.scale
         return coef if of_errors is None else np.concatenate([coef, of_errors.coef], axis=1)
 
+    def unsolved(self) -> Fitted:
+        """Return the model without its solution and all parts that were fitted after it."""
+        return replace(self, solution=None, corrections=None, trees=None, calibration=None, conformal=None, untried=())
+
     def for_prediction(self) -> Fitted:
         if self.solution is None:
             return self
