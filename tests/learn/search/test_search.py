@@ -287,6 +287,20 @@ def test_the_third_rung_follows_where_the_error_still_falls(noisy, rng):
     assert last <= 1.02 * log.errors.min()
 
 
+@pytest.mark.parametrize("n_rows", [800, 3000])
+def test_of_length_scales_that_err_alike_the_smaller_is_taken(n_rows, rng):
+    """Noise and a linear target: all large length scales have nearly the same error, and no third rung follows."""
+    X = rng.standard_normal((n_rows, 4))
+    y = X.sum(axis=1) + 2 * rng.standard_normal(n_rows)
+    model = pm.KernelRegressor("matern", 64, metric=None, random_state=0).fit(X, y)
+    log = model.search_
+    best = np.flatnonzero(log.n_components[:-1] == log.n_components[-1])
+    best = best[log.errors[best].argmin()]
+    assert log.length_scales[-1] < log.length_scales[best]
+    chosen = -1 if log.errors[-1] <= 1.005 * log.errors[best] else best
+    assert model.kernel_.length_scale == pytest.approx(log.length_scales[chosen])
+
+
 @pytest.mark.parametrize(("n_rows", "widths"), [(300, {256}), (600, {256, 512})])
 def test_few_rows_have_two_rungs_unless_every_row_is_a_landmark(n_rows, widths, rng):
     log = pm.KernelRegressor("matern", 64, metric=None, random_state=0).fit(*few_of_many(n_rows, rng)).search_

@@ -32,7 +32,7 @@ _RIVAL = 1.03
 _HOPELESS = 1.5
 # Candidates reach the third rung if their error is at most this multiple of the least error.
 _CLOSE = 1.02
-# From the third rung on, the next smaller length scale is taken if the error of the trial rises by at most this share.
+# At the last rung, the next smaller length scale is taken if the error of the trial rises by at most this share.
 _LOSS = 0.005
 #: Random features replace landmarks if their error is at most this multiple of the error of landmarks.
 TOLERANCE = 1.01
@@ -112,7 +112,8 @@ def search(
     maps and more rows. There the best candidate may change its width, or a sibling may replace it. The third rung
     compares the best candidate with candidates of similar error, unless the error hardly fell from the first rung to
     the second. If there are few rows, there is no third rung, and the second rung has the same rows as the first. The
-    second rung is then omitted if every training row is already a landmark at the first.
+    second rung is then omitted if every training row is already a landmark at the first. At the last rung, a smaller
+    length scale is taken if the error hardly rises.
 
     **Cost.** See `run_trial` and `FourierLoss`.
     """
@@ -147,13 +148,14 @@ def search(
     if best.metric != "none":
         best = second.tempered(best, effort.rounds)
     best = _with_fewest_flops(best, second)
-    for rung in rungs[2:]:
-        if best.error > (1 - effort.least_fall) * before:
-            break
+    last = second
+    if len(rungs) > 2 and best.error <= (1 - effort.least_fall) * before:
+        last = rungs[2]
         close = [one for one in candidates if one is not best and one.error <= _CLOSE * best.error]
-        best = least_error(rung.evaluate([best, *close]))
-        best = _narrower(best, rung)
-        best = rung.refine_metric(best, effort.rounds) if best.metric != "none" else best
+        best = least_error(last.evaluate([best, *close]))
+    best = _narrower(best, last)
+    if last is not second and best.metric != "none":
+        best = last.refine_metric(best, effort.rounds)
     if effort.combines and len(families) > 1:
         best = rungs[-1].best_combination(best, partners())
     return SearchResult(best.family.make(best.length_scale), best.family, best.root, log.record(), scaling, best)
@@ -291,9 +293,11 @@ def _improved(
 
 
 def _narrower(candidate: KernelCandidate, rung: Rung) -> KernelCandidate:
-    """Return the candidate with half the length scale if its error is at most 0.5 % larger, else the candidate itself.
+    """Return the candidate with the next smaller length scale if its error is at most 0.5 % larger, else the candidate.
 
-    The model has more rows and often more features than the trials, so it can fit faster changes.
+    The model has more rows and often more features than the trials, so it can fit faster changes. Besides, a model with
+    a larger length scale continues its slopes farther, and may predict targets of any size for rows outside of the
+    training rows.
     """
     if not candidate.family.has_width or candidate.family.fixed:
         return candidate
