@@ -250,9 +250,10 @@ def program(fitted: Fitted, loss: str) -> Graph:
     Returns
     -------
     Graph
-        From ``"X"`` (n, d), or from the columns (n, 1) of a frame, to ``"variable"`` (n, t) for a regressor. For a
-        classifier to ``"label"``, the index (n,) of the class, and to ``"probabilities"`` (n, n_classes), which are
-        absent if the model has no calibration.
+        The input is ``"X"`` (n, d), or one input (n, 1) for each column of a frame. A regressor has the output
+        ``"variable"`` (n, t). A classifier has the output ``"label"``, the index (n,) of the class, and the output
+        ``"probabilities"`` (n, n_classes). Probabilities are absent if the loss is not logistic and the model has no
+        calibration.
 
     Raises
     ------

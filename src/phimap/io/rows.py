@@ -128,8 +128,10 @@ class Rows(ABC):
         X : ndarray of shape (rows, n_features), or (rows, height, width, channels) for images, or Arrow table
             For `open_table` a C-contiguous writable array of the table's dtype, for `open_frame` the columns.
         y : ndarray of shape (rows,) or (rows, n_targets), or None
-            float64 for numbers; integers, booleans and strings as stored. An integer column of a text file gives int64
-            if the batch holds only whole numbers, else float64. Several targets give float64.
+            float64 for numbers; integers, booleans and strings as stored. A batch of integers with a missing target
+            gives float64. If a column of a text file begins with integers and has a decimal fraction later,
+            `open_table` gives float64 for the batches with a fraction, and `open_frame` for all batches. Several
+            targets give float64.
 
         Raises
         ------

@@ -106,9 +106,9 @@ def _predictive(fitted: Fitted, state: TrainingState, settings: FitSettings) -> 
 def _leave_one_out(
     fitted: Fitted, function: FunctionVariance, sample: WeightedRows, part: slice, points: Points
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """Return leave-one-out errors (r, t) of the sample rows in `part`, and their variances, inputs and weights.
+    """Return the leave-one-out errors (r, t) of the sample rows in `part`, and the rows' ratios, inputs and weights.
 
-    The variances are those of the function in a fit without the row, divided by sigma^2.
+    The ratio (r,) is ``var f / sigma^2`` at a row in a fit without it, see `FunctionVariance`.
     """
     y, targets = sample.y[part], fitted.targets
     weights = targets.weights(y, None if sample.weights is None else sample.weights[part])

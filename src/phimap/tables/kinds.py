@@ -189,7 +189,8 @@ def _tell_ambiguous(tally: ColumnTally, form: str, found: NumberTally) -> None:
 def _reading_note(tally: ColumnTally, found: NumberTally, how: str, what: str, like: str, reading: str) -> str:
     """Return a note that states how a column was parsed, and warn of cells that could not be parsed.
 
-    Parsed cells are written as in `like`; `reading` is the decimal mark or the form of dates.
+    `how` is the note if all cells were parsed, `what` is "numbers" or "dates", and `like` is an example of a cell that
+    can be parsed. `reading` is the format of dates, or the decimal mark of numbers with their currency or unit.
     """
     n_unread = 0 if tally.levels is None else tally.levels.n - found.n
     unread = ""

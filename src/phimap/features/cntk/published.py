@@ -1,6 +1,6 @@
 """The published sketch of the convolutional tangent kernel.
 
-It sketches Taylor polynomials of both duals at every pixel.
+It sketches Taylor polynomials of kappa_1 and kappa_0, the kernels of the ReLU and of its derivative, at every pixel.
 """
 
 from __future__ import annotations

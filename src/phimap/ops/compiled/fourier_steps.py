@@ -44,7 +44,7 @@ def _get(x, i):
 
 @inlined
 def _put(x, i, a, p):
-    """Set entry i to a + i p."""
+    """Set the real and imaginary parts of entry i to a and p."""
     lanes = lanes_of(x)
     store(x, 2 * lanes * i, a)
     store(x, 2 * lanes * i + lanes, p)
