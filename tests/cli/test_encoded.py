@@ -14,6 +14,7 @@ from phimap.cli.commands import app
 from phimap.cli.describe import leading_columns
 from phimap.cli.reporting import encoded_axes
 from phimap.report import dependences
+from tests.cli.test_bad_input import assert_refused
 from tests.support.learners import GAUSSIAN
 
 
@@ -150,3 +151,61 @@ def test_bad_cells_are_named_by_data_rows_of_the_file(frame, fitted, phimap, tmp
         found = phimap("fit", tmp_path / "t.csv", "--target", "price", "--kernel", "gaussian", "--features", "16")
         assert f"data row {row + 1}, column 'area' contains 1e+200, beyond 1e+150. Correct" in found.stderr
         assert found.exit_code == 2
+
+
+def amounts_table(path: Path, write, n: int = 200) -> Path:
+    """A table whose column ``a`` holds numbers as `write(number, row)` gives them, and whose target is half of them."""
+    numbers = np.random.default_rng(0).normal(size=n).round(2) * 1000
+    lines = [f'"{write(a, row)}",{row % 7},{a / 2 + row % 7}' for row, a in enumerate(numbers.tolist())]
+    path.write_text("\n".join(["a,b,y", *lines]))
+    return path
+
+
+QUICK_FIT = ("--kernel", "gaussian", "--metric", "none", "--length-scale", 2, "--features", 64, "--trees", "none")
+
+
+@pytest.mark.parametrize("sign", ["", "$"])
+def test_amounts_in_parentheses_are_negative_numbers(phimap, tmp_path, sign):
+    def write(a, row):
+        return f"({sign}{-a:,.2f})" if a < 0 else f"{sign}{a:,.2f}"
+
+    data = amounts_table(tmp_path / "t.csv", write)
+    done = phimap("fit", data, "--target", "y", *QUICK_FIT)
+    without = " without '$'" if sign else ""
+    assert f"'a' (read from text{without}, with numbers in parentheses as negative)" in done.stderr
+    assert float(done.stdout.split("R2 ")[1].split()[0]) > 0.9
+    # As a target, they are read, or the advice works; they were taken for names of rows.
+    done = phimap("fit", data, "--target", "a", *QUICK_FIT)
+    if not sign:
+        assert_refused(done, "holds numbers that are written as text", "--types (a=number)")
+        done = phimap("fit", data, "--target", "a", "--types", "a=number", *QUICK_FIT)
+    assert f"target 'a' read from text{without}, with numbers in parentheses as negative" in done.stderr
+    assert float(done.stdout.split("R2 ")[1].split()[0]) > 0.9
+
+
+@pytest.mark.filterwarnings("always::phimap.tables.encoding.MixedCurrenciesWarning")
+def test_amounts_in_several_currencies_are_numbers_if_the_user_says_so(phimap, tmp_path):
+    """The advice to read them as numbers led to the error that no cell is one."""
+    data = amounts_table(tmp_path / "t.csv", lambda a, row: f"{'$€£'[row % 3]}{a:.2f}")
+    done = phimap("fit", data, "--target", "y", *QUICK_FIT)
+    said = "column 'a': amounts in several currencies ('$', '€', '£') are not read as numbers."
+    assert f"{said} Convert them to one currency, or read them as they are with --types (a=number)." in done.stderr
+    done = phimap("fit", data, "--target", "y", "--types", "a=number", *QUICK_FIT)
+    assert "'a' (read from text without '$', '€', '£', of several currencies as if of one)" in done.stderr
+    assert float(done.stdout.split("R2 ")[1].split()[0]) > 0.9
+    assert_refused(phimap("fit", data, "--target", "a", "-q", *QUICK_FIT), "as amounts with --types COL=number.")
+    done = phimap("fit", data, "--target", "a", "--types", "a=number", *QUICK_FIT)
+    assert float(done.stdout.split("R2 ")[1].split()[0]) > 0.9
+
+
+def test_names_of_rows_are_not_advised_to_be_read_as_amounts(phimap, tmp_path):
+    data = amounts_table(tmp_path / "t.csv", lambda a, row: f"row {row}")
+    told = "look like names of rows. Choose another --target, or group them."
+    assert_refused(phimap("fit", data, "--target", "a", "-q", *QUICK_FIT), told)
+
+
+def test_a_first_row_of_numbers_in_parentheses_is_no_header(phimap, tmp_path):
+    data = amounts_table(tmp_path / "t.csv", lambda a, row: f"({abs(a):.2f})")
+    data.write_text(data.read_text().partition("\n")[2])
+    done = phimap("fit", data, "--target", "c2", *QUICK_FIT)
+    assert "no header: columns are called c0, c1, ..." in done.stderr

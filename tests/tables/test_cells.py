@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import phimap as pm
-from phimap.tables.cells import Cells, affixes_of, numbers_in, readings_of, seconds_in
+from phimap.tables.cells import Cells, affixes_of, how_read, mixed_currencies, numbers_in, readings_of, seconds_in
 from phimap.tables.frames import cells_of, is_frame, is_numbers
 
 KINDS = {
@@ -122,6 +122,10 @@ def test_two_columns_of_one_name_are_refused():
         ("e5", None, None),
         (".", None, None),
         ("12 cm", None, None),
+        ("(12.30)", -12.3, None),
+        ("( 1.234,5 )", None, -1234.5),
+        ("(-5)", None, None),
+        ("((5))", None, None),
         ("", None, None),
     ],
 )
@@ -153,6 +157,8 @@ def test_times_are_read_from_text(text, form, seconds):
         (["$1,234", "$ 5.50", "-$2"], "$\t", [1234, 5.5, -2]),
         (["€ 12", "€ 1.5", "€0.25"], "€\t", [12, 1.5, 0.25]),
         (["EUR 12", "EUR 1.5"], "EUR\t", [12, 1.5]),
+        (["$973.00", "($1,234.50)", "$(2)", "(3)", "$4", *(f"${k}" for k in range(5, 30))], "$\t", None),
+        (["12 USD", "(5 USD)", "(7) USD"], "\tUSD", [12, -5, -7]),
         (["0.71 ct", "1.2 ct", "3ct"], "\tct", [0.71, 1.2, 3]),
         (["12 %", "5%"], "\t%", [12, 5]),
         (["90 km/h", "110 km/h"], "\tkm/h", [90, 110]),
@@ -168,9 +174,22 @@ def test_times_are_read_from_text(text, form, seconds):
 def test_currencies_and_units_are_read_as_numbers(texts, affixes, numbers):
     cells = Cells("a", pa.array(texts))
     assert affixes_of(texts) == affixes
-    np.testing.assert_allclose(cells.numbers("." + affixes), numbers)
+    wanted = [973, -1234.5, -2, -3, *range(4, 30)] if numbers is None else numbers
+    np.testing.assert_allclose(cells.numbers("." + affixes), wanted)
     # Cells without the unit are numbers too; other texts are not.
     np.testing.assert_allclose(Cells("a", pa.array(["7", "seven"])).numbers("." + affixes), [7, np.nan])
+
+
+def test_amounts_in_several_currencies_are_read_if_the_user_says_so():
+    texts = ["$5", "€1,234.50", "7 USD", "(£2)", "3", "CHF 4"]
+    assert affixes_of(texts) == ""
+    assert mixed_currencies(["$5", "€6", "7 £"]) == ["$", "€", "£"]
+    assert mixed_currencies(["$5", "6"]) == mixed_currencies(["$5", "6 kg"]) == []
+    reading = readings_of(texts, any_currency=True)[0]
+    np.testing.assert_allclose(Cells("a", pa.array(texts)).numbers(reading), [5, 1234.5, 7, -2, 3, 4])
+    assert how_read(reading, negatives=False).endswith(
+        "without '$', '€', '£', 'CHF', 'USD', of several currencies as if of one"
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,7 +215,7 @@ def test_names_of_levels_and_mixed_units_are_no_numbers(texts):
 
 def test_a_comma_may_be_the_decimal_mark_of_a_price():
     cells = Cells("a", pa.array(["1.234,50 €", "2,00 €"]))
-    assert cells.readings == [".\t€", ",\t€"]
+    assert cells.readings() == [".\t€", ",\t€"]
     np.testing.assert_allclose(cells.numbers(",\t€"), [1234.5, 2])
     assert readings_of(["1.234"], ",") == [",", "."]
 

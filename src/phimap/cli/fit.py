@@ -300,9 +300,10 @@ def _batch_rows_and_room(options: FitOptions) -> tuple[int, int]:
 
 
 def _note_units(data: str, overview: Overview) -> None:
-    """Write a note that lists the columns whose numbers have a currency or a unit."""
+    """Write a note that lists the columns whose numbers have a currency, a unit or parentheses."""
     summaries = () if overview.encoder is None else overview.encoder.summary_
-    if measured := [f"{one.name!r} ({one.note})" for one in summaries if " without " in one.note]:
+    measured = [f"{one.name!r} ({one.note})" for one in summaries if re.search(" without |parentheses", one.note)]
+    if measured:
         complain(f"{data}: taken for numbers: {some(measured)}.", "note")
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from phimap.cli.errors import complain
 from phimap.cli.first_pass import Overview
 from phimap.io import DataError
+from phimap.io.target import TextTarget
 from phimap.learn.targets.classes import name_rows
 from phimap.tables.targets import MOST_CODES
 
@@ -16,6 +19,8 @@ _LEAST_ROWS_EACH = 2
 # more than half of their range, and a value has at least 5 training rows on average. In this case a warning is given.
 _MOST_DOUBTFUL = 100
 _ROWS_EACH = 5
+# Labels may be amounts if more than this share of them can be read as numbers.
+_MOSTLY = 0.5
 # Advice for a target of amounts: without and with a loss for classes.
 _OTHER_TASK = {False: "Use --task regression", True: "Choose another --loss, such as squared"}
 
@@ -40,10 +45,10 @@ def choose_task(asked: str, where: str, overview: Overview, *, by_loss: bool = F
     few = overview.whole and labels is not None and (text or len(labels) <= _most_codes(overview))
     if text and (labels is None or name_rows(len(labels), overview.n_train)):
         found = f"more than {_MOST_LABELS}" if labels is None else f"{len(labels)}"
-        raise DataError(
-            f"{where}: the target has {found} distinct labels, which look like names of rows. "
-            "Choose another --target, group them, or read them as amounts with --types COL=number."
-        )
+        remedies = "Choose another --target, or group them."
+        if _are_amounts(overview):
+            remedies = "Choose another --target, group them, or read them as amounts with --types COL=number."
+        raise DataError(f"{where}: the target has {found} distinct labels, which look like names of rows. {remedies}")
     if asked == "classification" and labels is None:
         raise DataError(
             f"{where}: the target has more than {_MOST_LABELS} distinct values, too many for classes. "
@@ -62,6 +67,13 @@ def choose_task(asked: str, where: str, overview: Overview, *, by_loss: bool = F
             "warning",
         )
     return "regression", "numbers; --task classification overrides" if overview.whole else "numbers"
+
+
+def _are_amounts(overview: Overview) -> bool:
+    """Whether most labels of text can be read as amounts if the user says so."""
+    texts = np.asarray(overview.summary.sample.y)
+    amounts = TextTarget("", wanted=True, decimal=".").amounts(texts) if texts.dtype.kind == "U" else None
+    return amounts is not None and bool(np.isfinite(amounts).mean() > _MOSTLY)
 
 
 def _most_codes(overview: Overview) -> int:

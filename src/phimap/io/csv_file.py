@@ -297,9 +297,10 @@ class TextColumns(ColumnFile):
         self._file = CsvFile(source)
         self._types: dict[str, pa.DataType] = {}
         self._target: str | None = None
-        # For columns that the user declares numeric but that are parsed as text: how they are read, and their first
-        # cells that are not numbers.
+        # For columns that the user declares numeric but that are parsed as text: how they are read, also in words, and
+        # their first cells that are not numbers.
         self._readings: dict[str, str | None] = {}
+        self._how: dict[str, str] = {}
         self._unread: dict[str, str] = {}
         super().__init__(source.where, self._top(), None)
 
@@ -313,12 +314,7 @@ class TextColumns(ColumnFile):
 
     @property
     def notes(self) -> list[str]:
-        affixes = {name: (reading or "")[1:].split("\t") for name, reading in self._readings.items()}
-        read = [
-            f"{name!r} read from text{''.join(f' without {affix!r}' for affix in found if affix)}"
-            for name, found in affixes.items()
-            if any(found)
-        ]
+        read = [f"{name!r} read from text{how}" for name, how in self._how.items() if how]
         unread = [
             f"what is no number in column {name!r}, such as {one_line(value)!r}, counts as missing"
             for name, value in self._unread.items()
@@ -398,19 +394,24 @@ class TextColumns(ColumnFile):
         return pa.RecordBatch.from_pydict(cells)
 
     def _numbers(self, name: str, column: pa.Array) -> np.ndarray:
-        """Return the texts (r,) of a column as numbers (r,). The first block decides on a currency and a unit.
+        """Return the texts (r,) of a column as numbers (r,). The first block decides on a mark, currencies and a unit.
 
         The words true and false are 1 and 0, as in columns that hold nothing else.
         """
         # This is imported here because `phimap.tables` loads scikit-learn, which most readers do not need.
-        from phimap.tables.cells import numbers_in, readings_of
+        from phimap.tables.cells import how_read, negatives_in, numbers_in, readings_of
 
         texts = pc.utf8_trim_whitespace(column)
         for word, number in _TRUTH.items():
             texts = pc.if_else(pc.equal(pc.utf8_lower(texts), word), number, texts)
         distinct = pc.unique(texts.filter(pc.invert(pc.is_in(texts, value_set=_MISSING)))).drop_null()
         if self._readings[name] is None and len(distinct):
-            self._readings[name] = readings_of(distinct.to_pylist(), self.decimal)[0]
+            readings = readings_of(distinct.to_pylist(), self.decimal, any_currency=True)
+            best = max(readings, key=lambda one: np.isfinite(numbers_in(distinct, one)).sum())
+            pairs = zip(distinct.to_pylist(), numbers_in(distinct, best), strict=True)
+            changed = ((text, number) for text, number in pairs if number == number and not reads_as_number(text))
+            like = next((f" ({one_line(text)!r} as {number:.15g})" for text, number in changed), "")
+            self._readings[name], self._how[name] = best, how_read(best, negatives=negatives_in(distinct)) + like
         reading = self._readings[name] or self.decimal
         if name not in self._unread and (unread := np.isnan(numbers_in(distinct, reading))).any():
             self._unread[name] = distinct[int(unread.argmax())].as_py()

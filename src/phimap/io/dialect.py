@@ -17,8 +17,8 @@ from phimap._files import DataError, NoRowsError
 from phimap._number_text import reads_as_number
 from phimap.io.columns import numbered_names
 
-# Number of rows that are parsed to detect the dialect.
-_ROWS = 200
+#: Number of rows that are parsed to detect the dialect.
+ROWS = 200
 # Separators. If several fit equally well, the first is chosen, because commas and spaces also occur within cells.
 _SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "vertical bars", ",": "commas", " ": "spaces"}
 # A separator fits if the share of rows with the same number of cells is larger than this.
@@ -27,10 +27,15 @@ _ALIKE = 0.5
 _LEAST_BELOW_TITLES = 3
 _ENCODINGS = {"utf-8": "UTF-8", "utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "latin-1": "Latin-1"}
 _COMMA_NUMBER = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
+#: A number whose comma does not separate thousands.
+DECIMAL_COMMA = re.compile(rf"(?![-+]?[1-9]\d{{0,2}},\d{{3}}$){_COMMA_NUMBER.pattern}")
+#: A number with a decimal point.
+DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?")
+# A negative number in parentheses, as accountants write it.
+_NEGATIVE = re.compile(r"\(\s*([^()]*?)\s*\)")
 # A line that begins with # is a comment, unless # is the name of a column.
 _COMMENT = re.compile(r"#(?![,;\t|])|sep=.\s*$")
 _SINGLE_QUOTED = re.compile(r"(?:^|[,;\t|])'[^'\n]*'(?=[,;\t|]|\s*$)", re.MULTILINE)
-_POINT_NUMBER = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -169,7 +174,7 @@ def _parse(body: Sequence[str], separator: str, quote: str) -> list[_Row]:
             if cells:
                 rows.append(_Row(cells, start, reader.line_num))
             start = reader.line_num
-            if len(rows) == _ROWS:
+            if len(rows) == ROWS:
                 break
     return rows
 
@@ -241,14 +246,22 @@ def _is_data(first: Sequence[str], below: Sequence[Sequence[str]], separator: st
 
 
 def _is_number(cell: str, separator: str) -> bool:
-    if separator != "," and _COMMA_NUMBER.fullmatch(cell.strip()):
-        return True
-    return reads_as_number(cell)
+    cell = _plain(cell)
+    return bool((DECIMAL_COMMA if separator == "," else _COMMA_NUMBER).fullmatch(cell)) or reads_as_number(cell)
+
+
+def _plain(cell: str) -> str:
+    """A cell without spaces around it, and without the parentheses of a negative number."""
+    return _NEGATIVE.sub(r"\1", cell.strip())
 
 
 def _decimal(cells: Sequence[str], separator: str) -> str:
-    """The decimal mark: a comma if more cells are numbers with a comma than numbers with a point."""
-    if separator == ",":
-        return "."
-    commas = sum(bool(_COMMA_NUMBER.fullmatch(cell.strip())) for cell in cells)
-    return "," if commas > sum(bool(_POINT_NUMBER.fullmatch(cell.strip())) for cell in cells) else "."
+    """The decimal mark: a comma if more cells are numbers with a comma than numbers with a point.
+
+    Between commas, no number may have a point, because texts such as lists may have commas.
+    """
+    commas, points = (
+        sum(bool(form.fullmatch(_plain(cell))) for cell in cells)
+        for form in (DECIMAL_COMMA if separator == "," else _COMMA_NUMBER, DECIMAL_POINT)
+    )
+    return "," if commas > points and not (points and separator == ",") else "."

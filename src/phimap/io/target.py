@@ -18,8 +18,9 @@ _MOSTLY_NUMBERS = 0.95
 _SHOWN = 3
 # Number of distinct numbers that are looked at to decide whether they are dates.
 _LOOKED_AT = 20
-#: Numbers as people write them: with decimal points or commas, and with separators between thousands.
-NUMBER = re.compile(r"\s*[-+]?(?:\d+(?:[.,' \u00a0\u202f]\d+)*[.,]?|[.,]\d+)(?:[eE][-+]?\d+)?\s*")
+_DIGITS = r"(?:\d+(?:[.,' \u00a0\u202f]\d+)*[.,]?|[.,]\d+)(?:[eE][-+]?\d+)?"
+#: Numbers as people write them: with decimal points or commas, with separators between thousands, and in parentheses.
+NUMBER = re.compile(rf"\s*(?:[-+]?{_DIGITS}|\(\s*{_DIGITS}\s*\))\s*")
 
 
 class TextTarget:
@@ -66,11 +67,11 @@ class TextTarget:
 
     def _chosen(self, texts: np.ndarray) -> str:
         # This is imported here because `phimap.tables` loads scikit-learn, which most readers do not need.
-        from phimap.tables.cells import readings_of
+        from phimap.tables.cells import how_read, negatives_in, readings_of, text_column
         from phimap.tables.targets import MOST_CODES
 
         distinct = list(dict.fromkeys(texts.tolist()))
-        readings = readings_of(distinct, self._decimal)
+        readings = readings_of(distinct, self._decimal, any_currency=self.expected)
         # A few distinct amounts may be labels, such as 12 months and 24 months. The decimal mark of numbers without
         # units is uncertain.
         if not self.expected and (len(distinct) <= MOST_CODES or len(readings[0]) == 1):
@@ -80,11 +81,11 @@ class TextTarget:
         is_read = np.isfinite(found[reading])
         if not self.wanted and is_read.mean() < _MOSTLY_NUMBERS:
             return ""
-        without = "".join(f" without {affix!r}" for affix in reading[1:].split("\t") if affix)
         if is_read.any():
+            how = how_read(reading, negatives=negatives_in(text_column(np.array(distinct, dtype=object))))
             first = int(is_read.argmax())
             example = f"{one_line(texts[first])!r} as {found[reading][first]:.15g}"
-            self.notes = (f"target {self._name!r} read from text{without} ({example})",)
+            self.notes = (f"target {self._name!r} read from text{how} ({example})",)
         return reading
 
 

@@ -278,7 +278,7 @@ def _numbers(cells: np.ndarray) -> np.ndarray | None:
     from phimap.tables.cells import Cells, text_column
 
     texts = Cells("", text_column(np.array([None if cell is None else str(cell) for cell in listed], dtype=object)))
-    readings = [texts.numbers(reading) for reading in texts.readings]
+    readings = [texts.numbers(reading) for reading in texts.readings()]
     readings.append(1970 + texts.seconds(likely_form(texts)) / _YEAR)
     best = min(readings, key=lambda numbers: np.isnan(numbers).sum())
     n_read = np.count_nonzero(~np.isnan(best))

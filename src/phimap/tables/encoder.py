@@ -70,7 +70,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     -----
     **Numbers** and Booleans are standardised; missing values are replaced by the median, with an indicator column if
     there were any in training. Text is read as numbers if 95 % of its cells are numbers, including decimal commas and
-    thousands separators, a currency such as ``$1,234`` or a unit such as ``0.71 ct``; other cells are then missing.
+    thousands separators, a currency such as ``$1,234``, a unit such as ``0.71 ct`` or parentheses around negative
+    numbers; other cells are then missing. Amounts in several currencies are numbers only if `types` says so.
     **Categories** have one column for each level (one column for two levels), scaled by a common factor; missing is a
     level. Levels with fewer than 5 rows, or fewer in small tables, are merged. **Many levels** are encoded by means of
     the target, shrunk towards the mean of all rows; a training row gets the mean over the other four of five folds.

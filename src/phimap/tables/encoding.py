@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Largest encoded number. Its square must fit float32.
 LARGEST = 1e18
+# Largest number of currencies that a message lists.
+_SHOWN = 5
 
 
 class BadCell(ValueError):
@@ -55,6 +57,20 @@ class UnreadCellsWarning(UserWarning):
 
 class AmbiguousDatesWarning(UserWarning):
     """Dates of a column can be read with the day first and with the month first."""
+
+
+class MixedCurrenciesWarning(UserWarning):
+    """Amounts of a column are not read as numbers, because they are in several currencies."""
+
+
+def warn_of_currencies(name: str, currencies: list[str]) -> None:
+    """Warn that the amounts of the column `name` are not read as numbers, because they have several `currencies`."""
+    warnings.warn(
+        f"column {name!r}: amounts in several currencies ({', '.join(map(repr, currencies[:_SHOWN]))}) are not read as "
+        f"numbers. Convert them to one currency, or read them as they are with types=... ({name}=number).",
+        MixedCurrenciesWarning,
+        stacklevel=caller_level(),
+    )
 
 
 def warn_of_ambiguous(name: str, example: str) -> None:

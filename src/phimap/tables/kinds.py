@@ -10,7 +10,7 @@ import numpy as np
 
 from phimap._number_text import number_text
 from phimap.tables.dates import DateEncoding
-from phimap.tables.encoding import EncodedColumn, Encoding, warn_of_ambiguous, warn_of_unread
+from phimap.tables.encoding import EncodedColumn, Encoding, warn_of_ambiguous, warn_of_currencies, warn_of_unread
 from phimap.tables.levels import frequent_and_hashed, one_hot, target_means
 from phimap.tables.numbers import NumberEncoding
 from phimap.tables.tallies import ColumnTally, LevelTally, NumberTally
@@ -133,6 +133,7 @@ def _kind_of_texts(levels: LevelTally, is_dictionary: bool, max_levels: int) -> 
 
 def encoded_column(tally: ColumnTally, kind: str, rules: Rules) -> EncodedColumn:
     """A column of this `kind` with its encoding."""
+    _tell_currencies(tally, kind)
     kind, _, why = kind.partition(": ")
     if kind == "left out":
         return EncodedColumn(tally.name, kind, _n_missing(tally), why)
@@ -140,6 +141,16 @@ def encoded_column(tally: ColumnTally, kind: str, rules: Rules) -> EncodedColumn
     if encoding is None or not encoding.variances.sum() > 0:
         return EncodedColumn(tally.name, "left out", n_missing, "nothing varies")
     return EncodedColumn(tally.name, kind, n_missing, note, encoding)
+
+
+def _tell_currencies(tally: ColumnTally, kind: str) -> None:
+    """Warn of amounts in several currencies that were not read as numbers, unless the user gives their kind."""
+    if tally.wanted is not None or tally.form != "text" or kind in ("number", "date"):
+        return
+    from phimap.tables.cells import mixed_currencies
+
+    if found := mixed_currencies(list(_texts(tally).places)):
+        warn_of_currencies(tally.name, found)
 
 
 def _n_missing(tally: ColumnTally) -> int:
@@ -156,10 +167,12 @@ _Made = tuple[Encoding | None, str, int]
 
 
 def _number(tally: ColumnTally, rules: Rules) -> _Made:
+    from phimap.tables.cells import how_read
+
     decimal, found = _best(tally.numbers)
     from_text = tally.form in ("text", "levels")
     how = "read from text" + (" with decimal commas" if decimal[:1] == "," else "") if from_text else ""
-    how += "".join(f" without {affix!r}" for affix in decimal[1:].split("\t") if affix)
+    how += how_read(decimal, negatives=tally.has_negatives) if from_text else ""
     n_missing = tally.n_rows - found.n
     encoding = NumberEncoding.of_tally(found, n_missing, decimal, from_text=from_text)
     return encoding, _reading_note(tally, found, how, "numbers", encoding.example(), decimal), n_missing

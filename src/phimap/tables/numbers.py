@@ -23,7 +23,7 @@ class NumberEncoding(Encoding):
     Attributes
     ----------
     decimal : str
-        The decimal mark of cells that are text, followed by their currency and unit, if any; see `numbers_in`.
+        The decimal mark of cells that are text, followed by their currencies and unit, if any; see `numbers_in`.
     from_text : bool
         Whether the training cells were text. If so, cells that are not numbers are missing.
     median, mean, deviation : float
@@ -77,7 +77,8 @@ class NumberEncoding(Encoding):
         return [""] * (self.deviation > 0) + [": missing"] * self.has_indicator
 
     def example(self) -> str:
-        before, _, after = self.decimal[1:].partition("\t")
+        # Of several currencies, the first is an example.
+        before, after = (affix.split("\n")[0] for affix in (self.decimal[1:] or "\t").split("\t"))
         return f"{before}{' ' * before.isalpha()}1234{self.decimal[:1]}5{' ' * bool(after)}{after}"
 
     def amounts(self) -> np.ndarray:

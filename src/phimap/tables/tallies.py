@@ -256,6 +256,8 @@ class ColumnTally:
         Statistics of cells as text; None if the column can only hold numbers or times.
     has_codes : bool
         Whether some cells consist of several digits, the first of them a zero.
+    has_negatives : bool
+        Whether some cells are text in parentheses, as negative numbers may be.
     """
 
     def __init__(self, name: str, wanted: str | None):
@@ -266,7 +268,7 @@ class ColumnTally:
         self.numbers: dict[str, NumberTally] = {}
         self.seconds: dict[str, NumberTally] = {}
         self.levels: LevelTally | None = None if wanted == "drop" else LevelTally()
-        self.has_codes = False
+        self.has_codes = self.has_negatives = False
         # Time zone of the first cells that are times and not text, and the offsets of texts for each format.
         self._zone: str | None = None
         self._offsets: dict[str, set[str]] = {}
@@ -285,6 +287,8 @@ class ColumnTally:
         if self._zone is None and self.form == "time" and cells.form == "time":
             self._zone = cells.zone
         self.n_rows += len(cells)
+        if self.numbers:
+            self.has_negatives: bool = self.has_negatives or cells.has_negatives
         for decimal, tally in self.numbers.items():
             values = cells.numbers(decimal)
             if self.levels is None and self.form == "number" and cells.is_text:
@@ -304,7 +308,8 @@ class ColumnTally:
         form = self.form = cells.form
         text = form in ("text", "levels")
         if self.wanted == "number" or (self.wanted is None and form in ("number", "boolean", "text")):
-            self.numbers = {reading: NumberTally(self.name) for reading in cells.readings}
+            readings = cells.readings(any_currency=self.wanted == "number")
+            self.numbers = {reading: NumberTally(self.name) for reading in readings}
         if self.wanted == "date" or (self.wanted is None and form in ("time", "text")):
             self.seconds = {one: NumberTally(self.name) for one in (TIME_FORMS if text else ("",))}
         if self.wanted in ("number", "date") or (self.wanted is None and not text):
