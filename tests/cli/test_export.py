@@ -108,3 +108,81 @@ def test_an_exported_program_reads_dates_as_predict_does(phimap, tmp_path, train
     assert_allclose(found, ours, atol=1e-4)
     said = f"column 'when': cells that cannot be read as dates count as missing ({n_unread} of these rows, such as "
     assert (said in theirs.stderr) == (n_unread > 0)
+
+
+def _fitted(phimap, folder: Path, text: str, *words: str) -> Path:
+    """A model of the rows `text`, and its exported program beside it."""
+    (folder / "rows.csv").write_text(text)
+    model, fixed = folder / "m.phimap", ("--features", 64, *FIXED, "-q", "--length-scale", 2, "--force", *words)
+    assert phimap("fit", folder / "rows.csv", "--target", "y", "--model", model, *fixed).exit_code == 0
+    assert phimap("export", model, folder / "folder", "--numpy").exit_code == 0
+    return model
+
+
+def _program(folder: Path, rows: Path) -> subprocess.CompletedProcess:
+    """A run of the exported program of `folder`."""
+    command = [sys.executable, folder / "folder" / "predict.py", folder / "folder", rows]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def _predicted(text: str) -> np.ndarray:
+    return np.array(text.splitlines()[1:], dtype=float)
+
+
+@pytest.mark.parametrize("town", [False, True])
+def test_quoted_decimal_commas_are_numbers_for_a_model_of_decimal_commas(phimap, tmp_path, rng, town):
+    """They counted as missing in the command, and the exported program refused them."""
+    X = rng.normal(size=(60, 3)).round(2)
+    X[:, 2] = 2 * X[:, 0]
+    cells = [[f"{x:.2f}".replace(".", ",") for x in row] + ["u" if row[0] > 0 else "v"] for row in X]
+    names = ["a", "b", "y", "town"] if town else ["a", "b", "y"]
+    lines = [names, *(row[: len(names)] for row in cells)]
+    model = _fitted(phimap, tmp_path, "".join(";".join(line) + "\n" for line in lines))
+    quoted, old = tmp_path / "quoted.csv", phimap("predict", model, tmp_path / "rows.csv")
+    quoted.write_text("".join(",".join(f'"{cell}"' for cell in line) + "\n" for line in lines))
+    new = phimap("predict", model, quoted)
+    assert new.stdout == old.stdout
+    assert "decimal commas" in new.stderr
+    assert "missing" not in new.stderr
+    assert_allclose(_predicted(_program(tmp_path, quoted).stdout), _predicted(old.stdout), atol=1e-5)
+    assert np.ptp(_predicted(old.stdout)) > 1
+    # Commas between thousands, and parentheses around negative numbers, are read alike, too.
+    quoted.write_text('a,b,town\n"1,234.5",(2.5),u\n(3),1.5,v\n')
+    ours = _predicted(phimap("predict", model, quoted).stdout)
+    assert_allclose(_predicted(_program(tmp_path, quoted).stdout), ours, atol=1e-5)
+
+
+def test_an_exported_program_reads_names_without_spaces_around_them(phimap, tmp_path, rng):
+    lines = [",".join(f"{x:.3f}" for x in row) for row in rng.normal(size=(60, 3))]
+    model = _fitted(phimap, tmp_path, "\n".join(["a,b,y", *lines]))
+    (tmp_path / "new.csv").write_text(" a , b,y\n1,2,3\n")
+    ours = phimap("predict", model, tmp_path / "new.csv").stdout
+    assert_allclose(_predicted(_program(tmp_path, tmp_path / "new.csv").stdout), _predicted(ours), atol=1e-5)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("town", [False, True])
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a,b,town\n", "has a header but no rows. Check the file."),
+        ("", "the file is empty. Check the path."),
+        (" \n\n", "the file is empty. Check the path."),
+    ],
+)
+def test_tables_without_rows_are_one_sentence(phimap, tmp_path, rng, labels, town, text, told):
+    """For a classifier, too, in the command and in the exported program, which called an empty file a header."""
+    X = rng.normal(size=(60, 2)).round(3)
+    lines = [f"{a},{b},{'u' if a > 0 else 'v'},{('p' if a > b else 'q') if labels else a + b}" for a, b in X.tolist()]
+    words = () if town else ("--drop", "town")
+    model = _fitted(phimap, tmp_path, "\n".join(["a,b,town,y", *lines]), *words)
+    new = tmp_path / "new.csv"
+    new.write_text(text)
+    assert_refused(phimap("predict", model, new), told)
+    assert _program(tmp_path, new).stderr == f"error: {new}: {told}\n"
+    new.write_text("a,b,town\n1,2,u\n")
+    assert len(_program(tmp_path, new).stdout.splitlines()) == 2
+    scope: dict = {"__name__": "program"}
+    exec((tmp_path / "folder" / "predict.py").read_text(), scope)
+    none = {"a": [], "b": [], "town": []} if town else np.zeros((0, 2))
+    assert scope["load"](tmp_path / "folder").predict(none).shape == (0,)

@@ -13,6 +13,7 @@ from phimap._missing import MISSING_AMONG_NUMBERS, MISSING_MARKS
 from phimap.exports.frames import used_columns
 from phimap.exports.graph import ExportError, Graph
 from phimap.exports.numpy_source import GraphSource
+from phimap.io.dialect import DECIMAL_COMMA, DECIMAL_POINT, ROWS
 from phimap.learn.fitted import Fitted
 from phimap.learn.targets.quantiles import Quantiles
 from phimap.tables.cells import number_steps
@@ -94,15 +95,18 @@ def read_csv(path, names):
     """Return the columns of a CSV file by name; without a line of names, the columns have the names in order."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
-            lines = [line for line in csv.reader(file) if line]
+            lines = [line for line in csv.reader(file) if any(cell.strip() for cell in line)]
     except UnicodeDecodeError:
         raise ValueError(f"{{path}}: must be in UTF-8, got another encoding. Save it as UTF-8.") from None
-    mark = next((one for one in ";\t|" if lines and one in lines[0][0]), None)
+    if not lines:
+        raise ValueError(f"{{path}}: the file is empty. Check the path.")
+    head = [name.strip() for name in lines[0]]
+    mark = next((one for one in ";\t|" if one in head[0]), None)
     if mark and len(lines[0]) == 1 < len(names):
         raise ValueError(f"{{path}}: cells must be separated by commas, got {{mark!r}}. Save it with commas.")
-    known = [name for name in names if lines and name in lines[0]]
-    if lines and (len(known) == len(names) or any(name[:1].isalpha() for name in known)):
-        names, lines = lines[0], lines[1:]
+    known = [name for name in names if name in head]
+    if len(known) == len(names) or any(name[:1].isalpha() for name in known):
+        names, lines = head, lines[1:]
     if not lines:
         raise ValueError(f"{{path}}: has a header but no rows. Check the file.")
     for row, cells in enumerate(lines, 1):
@@ -110,11 +114,32 @@ def read_csv(path, names):
             raise ValueError(f"data row {{row}} has {{len(cells)}} cells, expected {{len(names)}}: {{names}}.")
     return dict(zip(names, zip(*lines)))
 
+
+def replaced(text, patterns):
+    """Return a text after all replacements."""
+    for pattern, new in patterns:
+        text = re.sub(pattern, new, text, flags=re.ASCII)
+    return text
+
+
+def plain(columns, names, marks):
+    """Write the numbers of the named columns as Python does, by the decimal mark of the file."""
+    texts = [cell.strip().strip("()") for cells in columns.values() for cell in cells[:{looked_at}]]
+    seen = [mark for mark, form in marks.items() if any(re.fullmatch(form["decimal"], text) for text in texts)]
+    mark = marks["," if seen == [","] else "."]
+    for name in names:
+        cells = [(cell, replaced(cell.strip(), mark["before"])) for cell in columns.get(name, ())]
+        found = [replaced(text, mark["after"]) for cell, text in cells]
+        are_numbers = [re.search(mark["number"], text, re.ASCII) for cell, text in cells]
+        read = [new if is_number else cell for (cell, _), new, is_number in zip(cells, found, are_numbers)]
+        columns |= {{name: read}} if read else {{}}
+    return columns
+
 {matrix}
 def main(folder, rows, target=None):
     """Predict the rows of a CSV file, and write a line of names and one line for each row."""
     model = load(folder)
-    columns = read_csv(rows, model.facts["columns"])
+    columns = plain(read_csv(rows, model.facts["columns"]), model.facts["amounts"], model.facts["marks"])
     found = model.predict({from_csv})
     file = open(target, "w", newline="", encoding="utf-8") if target else sys.stdout
     lines = csv.writer(file, lineterminator="\\n")
@@ -195,13 +220,6 @@ def warn_of_unread(column, unread, what):
         warnings.warn(f"{said}. Write all cells of the column as in {column['like']}.", stacklevel=5)
 
 
-def replaced(text, patterns):
-    """Return a text after all replacements."""
-    for pattern, new in patterns:
-        text = re.sub(pattern, new, text, flags=re.ASCII)
-    return text
-
-
 def texts(cells, column):
     """Return cells as texts (n, 1), empty for missing ones."""
     found = ["" if cell is None or cell != cell else str(cell).strip() for cell in cells.tolist()]
@@ -277,6 +295,7 @@ def runtime(fitted: Fitted, graph: Graph, version: str) -> tuple[str, dict[str, 
     text = _HEAD.format(
         learner=fitted.inputs.learner,
         version=version,
+        looked_at=ROWS,
         proba=", model.predict_proba(X)" if proba else "",
         helpers=f"\n{source.helpers}" if source.helpers else "",
         argument="c" if frame else "X",
@@ -317,12 +336,14 @@ def _marks(name: str, marks: tuple[str, ...]) -> str:
 def _facts(fitted: Fitted, source: GraphSource) -> dict[str, Any]:
     encoder, inputs = fitted.inputs.encoder, fitted.inputs
     labels = plain_labels(fitted.targets.known).tolist() if fitted.targets.has_labels else None  # pyright: ignore
-    facts = {"labels": labels, "predictions": fitted.targets.prediction_names}
+    decimals = {".": DECIMAL_POINT, ",": DECIMAL_COMMA}
+    marks = {mark: {"decimal": form.pattern} | number_steps(mark)._asdict() for mark, form in decimals.items()}
+    facts = {"labels": labels, "predictions": fitted.targets.prediction_names, "marks": marks}
     if encoder is None:
         columns = (
             [f"x{j}" for j in range(inputs.width)] if inputs.names is None else [str(name) for name in inputs.names]
         )
-        return facts | {"columns": columns, "levels": {}}
+        return facts | {"columns": columns, "amounts": columns, "levels": {}}
     encoded = []
     for column in used_columns(encoder):
         encoding: Any = column.encoding
@@ -336,7 +357,9 @@ def _facts(fitted: Fitted, source: GraphSource) -> dict[str, Any]:
             fact |= {"kind": "numbers", "from_text": encoding.from_text} | number_steps(encoding.decimal)._asdict()
         encoded.append(fact)
     names = [column.name for column in encoder.columns_]
-    return facts | {"columns": names, "encoded": encoded, "levels": source.levels}
+    # Text that was read as numbers in training keeps its form.
+    amounts = [fact["name"] for fact in encoded if fact["kind"] == "numbers" and not fact["from_text"]]
+    return facts | {"columns": names, "amounts": amounts, "encoded": encoded, "levels": source.levels}
 
 
 def plain_labels(labels: np.ndarray) -> np.ndarray:
