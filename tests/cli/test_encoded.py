@@ -59,6 +59,9 @@ def test_info_and_report(phimap, fitted):
     assert "category, 3 levels, 3 columns" in told["city"]
     assert "left out, constant (1)" in told["same"]
     page = (folder / "r.html").read_text()
+    # Every count of columns is of the same ones, and names the others.
+    assert page.count("6 columns, without &#39;[/key]&#39;, &#39;same&#39;") == 3
+    assert "8 columns" not in page
     for word in ("<td>numbers the rows</td>", "<td>3 levels</td>", "Mean price against area"):
         assert word in page
 

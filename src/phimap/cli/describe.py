@@ -114,11 +114,13 @@ def solver_text(solution: Any) -> str:
     return text + (f": {solution.choice}" if solution.choice else "")
 
 
-def inputs_text(table: Rows, n_left_out: int = 0) -> str:
-    """The shape of a row of a table, in words, without columns that are left out."""
+def inputs_text(table: Rows, left_out: Sequence[str] = ()) -> str:
+    """The shape of a row of a table, in words; columns that are `left_out` are named and not counted."""
     if table.is_image:
         return f"images of {times(table.sample_shape)}"
-    return f"{table.n_features - n_left_out:,} columns"
+    n_columns = table.n_features - len(left_out)
+    without = f", without {some([repr(name) for name in left_out])}" if left_out else ""
+    return f"{n_columns:,} column{'s' * (n_columns != 1)}{without}"
 
 
 def some(items: Sequence[Any]) -> str:

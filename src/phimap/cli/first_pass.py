@@ -75,6 +75,11 @@ class Overview:
         return [] if self.encoder is None else [one for one in self.encoder.summary_ if one.kind == "left out"]
 
     @property
+    def names_left_out(self) -> list[str]:
+        """Names of these columns."""
+        return [one.name for one in self.left_out]
+
+    @property
     def n_train(self) -> int:
         return self.n_rows - self.n_held_out
 

@@ -102,7 +102,7 @@ def page(result: Result) -> str:
     with timed.stage("partial dependence"):
         found = _dependences(result, permutations)
     stages += timed.finished if found is not None else []
-    solution, names, left_out = model.solution_, _names(result), {one.name for one in overview.left_out}
+    solution, names, left_out = model.solution_, _names(result), set(overview.names_left_out)
     kept = [place for place, name in enumerate(names) if name not in left_out]
     true, predicted = result.scores.pairs() if result.scores else (None, None)
     return render(
@@ -131,6 +131,7 @@ def page(result: Result) -> str:
             stages=stages,
             tables=[("Data", _data(result)), ("Model", _model(result)), ("Reproducibility", _reproducibility(result))],
             columns=_described(result) if overview.encoder is None else [HEAD, *columns_of(overview.encoder)[:_LISTED]],
+            inputs=inputs_text(result.table, overview.names_left_out),
             n_columns=result.table.n_features,
             command=_command(options),
             held_out_by="" if result.scores is None else _held_out_by(result)[1],
@@ -192,7 +193,7 @@ def _importances(result: Result) -> list[tuple[str, float]]:
     sizes = mean_absolute_values(result.model, result.overview.summary.sample.first(_DRAWN_ROWS)[0])
     if sizes is None:
         return []
-    left_out = {one.name for one in result.overview.left_out}
+    left_out = set(result.overview.names_left_out)
     found = zip(_names(result), sizes, strict=True)
     return [(name, float(size)) for name, size in found if name not in left_out]
 
@@ -284,7 +285,7 @@ def _tiles(result: Result, stages: list[Stage]) -> list[tuple[str, str, str]]:
     return [
         *tiles,
         ("Training rows", f"{result.overview.n_train:,}", f"{result.overview.n_held_out:,} held out"),
-        ("Features", f"{result.n_components:,}", f"from {inputs_text(result.table)}"),
+        ("Features", f"{result.n_components:,}", f"from {inputs_text(result.table, result.overview.names_left_out)}"),
         ("Time", f"{result.seconds:.1f} s", "reading, fitting, scoring"),
         ("Memory", size_text(peak), "at most, whole process"),
     ]
@@ -328,7 +329,7 @@ def _data(result: Result) -> list[tuple[str, str]]:
     rows = [
         ("file", _file_name(result.options.data)),
         ("rows", f"{overview.n_rows:,}"),
-        ("inputs", inputs_text(table, len(overview.left_out))),
+        ("inputs", inputs_text(table, overview.names_left_out)),
         ("target", str(table.target_name)),
         ("task", f"{result.task} ({result.why})"),
     ]

@@ -79,7 +79,7 @@ def print_summary(result: Result) -> None:
     overview = result.overview
     grid.add_row(
         "data",
-        shown(f"{result.options.data}, {overview.n_rows:,} rows, {inputs_text(result.table, len(overview.left_out))}"),
+        shown(f"{result.options.data}, {overview.n_rows:,} rows, {inputs_text(result.table, overview.names_left_out)}"),
     )
     grid.add_row("target", shown(f"{result.table.target_name} ({result.why})"))
     grid.add_row("map", type(result.model.feature_map_).__name__)

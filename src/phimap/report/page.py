@@ -79,8 +79,10 @@ class Facts:
         Tables with two cells in each row.
     columns : sequence of rows
         Table that describes the feature columns; the first row is the heading.
+    inputs : str
+        Number of the feature columns, and the names of the ones left out, in words.
     n_columns : int
-        Number of all feature columns. `columns` may describe only some of the feature columns, or be empty.
+        Number of all feature columns of the file. `columns` may describe only some of the feature columns, or be empty.
     command : str
         Command line of the fit.
     held_out_by : str
@@ -111,6 +113,7 @@ class Facts:
     stages: Sequence[Stage]
     tables: Sequence[tuple[str, Sequence[tuple[str, str]]]]
     columns: Sequence[Sequence[str]]
+    inputs: str
     n_columns: int
     command: str
     held_out_by: str
