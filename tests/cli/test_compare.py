@@ -68,3 +68,26 @@ def test_help_lists_every_method_and_no_missing_option(phimap):
     told = " ".join(phimap("compare", "--help").stdout.split())
     assert "catboost" in told
     assert "--output" not in told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "the file is empty. Check the path."),
+        ("a,y\n", "has a header but no rows. Check the file."),
+        ("a,y\n1,2\n", "has 1 row, a comparison needs at least 20. Give more rows."),
+    ],
+)
+def test_too_few_rows_are_one_sentence(phimap, tmp_path, text, told):
+    (tmp_path / "t.csv").write_text(text)
+    assert_refused(phimap("compare", tmp_path / "t.csv", "--target", "y", "-q"), f"t.csv: {told}")
+
+
+@pytest.mark.filterwarnings("always::phimap.learn.rows.grouped.GroupedRowsWarning")
+def test_columns_that_look_grouped_have_the_names_of_the_table(phimap, tmp_path, rng):
+    X = np.c_[rng.standard_normal((50, 4))[np.repeat(np.arange(50), 4)], rng.standard_normal((200, 2))]
+    np.save(tmp_path / "t.npy", X)
+    words = ("--models", "linear", "--splits", 1)
+    assert "such as 'c0', are" in phimap("compare", tmp_path / "t.npy", "--target", 5, *words).stderr
+    np.savetxt(tmp_path / "t.csv", X, delimiter=",", header="p,q,r,s,t,u", comments="")
+    assert "such as 'p', are" in phimap("compare", tmp_path / "t.csv", "--target", "u", *words).stderr

@@ -381,7 +381,17 @@ def test_rows_that_look_grouped_are_noted_once_by_the_columns_of_the_table(rng, 
     groups = np.repeat(np.arange(50), 8)
     X = pd.DataFrame(rng.standard_normal((50, 4))[groups], columns=list("pqrs")).assign(a=rng.standard_normal(400))
     X = X.assign(town=np.where(X["a"] > 0, "x", "y")) if kind is pd.DataFrame else X
-    said = ".* such as 'p', are .* Give `groups`" if kind is pd.DataFrame else "such as number 0"
+    said = ".* such as 'p', are .* Give `groups`" if kind is pd.DataFrame else "such as 'c0', are"
     with pytest.warns(GroupedRowsWarning, match=said) as found:
         pm.compare(kind(X), X["a"], **QUICK)
     assert len(found) == 1
+
+
+def test_columns_of_an_array_may_have_names(rng):
+    X = rng.standard_normal((50, 4))[np.repeat(np.arange(50), 8)]
+    X = np.c_[X, rng.standard_normal((400, 2))]
+    with pytest.warns(GroupedRowsWarning, match="such as 'p', are"):
+        found = pm.compare(X, X[:, 0], feature_names=list("pqrstu"), **QUICK)
+    assert found.columns == list("pqrstu")
+    with pytest.raises(ValueError, match=r"`feature_names` must name 6 columns, got 2\. Name each column of X\."):
+        pm.compare(X, X[:, 0], feature_names=["p", "q"], **QUICK)

@@ -21,8 +21,9 @@ from phimap.cli.rows import check_single, note_reading, open_selected
 from phimap.cli.standard_input import in_words, readable
 from phimap.comparison import Comparison, chosen_methods, compare
 from phimap.comparison.rows import mask_of
+from phimap.comparison.side_by_side import LEAST_ROWS
 from phimap.config import config
-from phimap.io import Rows, read_through
+from phimap.io import DataError, Rows, read_through
 from phimap.io.batching import chosen, joined
 
 # Rows, their targets, their numbers in the file, and the random keys by which rows are sampled.
@@ -41,6 +42,9 @@ def run(options: CompareOptions) -> None:
             X, y, groups, table, n_rows = _read(options, path, most)
         if not options.quiet:
             note_reading(in_words(options.data), table)
+        if n_rows < LEAST_ROWS:
+            rows = f"has {n_rows} row{'s' * (n_rows != 1)}, a comparison needs at least {LEAST_ROWS}"
+            raise DataError(f"{in_words(options.data)}: {rows}. Give more rows.")
         found = compare(
             X.reshape(len(X), -1) if isinstance(X, np.ndarray) else X,
             y,
@@ -52,9 +56,10 @@ def run(options: CompareOptions) -> None:
             random_state=options.seed,
             groups=groups,
             validation="random" if options.time is None else "last",
+            feature_names=None if table.is_image else table.feature_names,
             verbose=not options.quiet,
         )
-    found = replace(found, n_all=n_rows, columns=list(table.feature_names))
+    found = replace(found, n_all=n_rows)
     if options.report is not None:
         from phimap.report.comparison import page
 

@@ -80,10 +80,10 @@ def task_of(y: np.ndarray) -> str:
     return "classification" if whole and np.unique(y).size <= MOST_CODES else "regression"
 
 
-def note_groups(X: Any, names: list[str] | None, seed: int) -> None:
+def note_groups(X: Any, names: list[str], seed: int) -> None:
     """Warn if the rows of a comparison without groups look grouped.
 
-    The warning names columns of the table by `names` (None: by number), also if the table has to be encoded.
+    The warning names columns of the table by `names`, also if the table has to be encoded.
     """
     some = chosen(X, mask_of(thinned(len(X), CAPACITY, seed), len(X)))
     owners, sample = np.arange(some.shape[1]), Reservoir(seed)

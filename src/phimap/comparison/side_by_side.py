@@ -20,12 +20,12 @@ from phimap.comparison.size import model_bytes
 from phimap.io.batching import chosen
 from phimap.learn.rows.grouped import GroupedRowsWarning
 from phimap.learn.rows.units import check_groups
-from phimap.tables.frames import is_frame
 
 # Minimum number of parts into which the rows are divided. Each split tests one part. With up to five splits a part is a
 # fifth of the rows, and with more splits it is smaller.
 _LEAST_PARTS = 5
-_LEAST_ROWS = 20
+#: Least number of rows of a comparison.
+LEAST_ROWS = 20
 
 
 def compare(
@@ -40,6 +40,7 @@ def compare(
     random_state: int = 0,
     groups: Any = None,
     validation: str = "random",
+    feature_names: Sequence[str] | None = None,
     verbose: bool = False,
     known: Mapping[str, Method] = METHODS,
 ) -> Comparison:
@@ -73,6 +74,8 @@ def compare(
     validation : {"random", "last"}, default="random"
         ``"last"`` tests the last rows with models fitted to earlier rows, and phimap's learners hold out the last of
         these earlier rows.
+    feature_names : sequence of str, optional
+        Names of the columns. By default those of a frame, and ``c0, c1, ...`` for an array.
     verbose : bool, default=False
         Show progress on standard error.
     known : mapping of str to Method, optional
@@ -125,11 +128,14 @@ def compare(
     """
     names_of_methods = chosen_methods(models, known)
     splits = check_integer("splits", splits, least=1)
-    has_names, (X, columns) = is_frame(X), as_rows(X)
+    X, columns = as_rows(X)
+    columns = columns if feature_names is None else list(feature_names)
+    if len(columns) != X.shape[1]:
+        raise ValueError(f"`feature_names` must name {X.shape[1]} columns, got {len(columns)}. Name each column of X.")
     y = as_targets(y, len(X))
     n_all = len(X)
-    if n_all < _LEAST_ROWS:
-        raise ValueError(f"`X` must have at least {_LEAST_ROWS} rows to be compared on, got {n_all}. Give more rows.")
+    if n_all < LEAST_ROWS:
+        raise ValueError(f"`X` must have at least {LEAST_ROWS} rows to be compared on, got {n_all}. Give more rows.")
     rows = thinned(n_all, most_rows, random_state)
     last = check_choice("validation", validation, ("random", "last")) == "last"
     groups = check_groups(groups, n_all, in_time=last)
@@ -149,7 +155,7 @@ def compare(
     stages = Stages(verbose)
     results, losses, notes = [], {}, {}
     if groups is None:
-        note_groups(X, columns if has_names else None, random_state)
+        note_groups(X, columns, random_state)
     with warnings.catch_warnings():
         # `note_groups` names columns of the table. Warnings of the methods would name columns of an encoder.
         warnings.simplefilter("ignore", GroupedRowsWarning)

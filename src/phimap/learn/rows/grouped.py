@@ -48,7 +48,7 @@ def warn_of_groups(
     if (found := shared_columns(sample, owners)) is None:
         return
     columns, n_groups, n_rows = found
-    named = f"number {columns[0]}" if names is None else repr(str(names[columns[0]]))
+    named = f"column {columns[0]}" if names is None else repr(str(names[columns[0]]))
     warnings.warn(
         f"rows look grouped: {len(columns)} columns, such as {named}, are constant in {n_groups:,} groups "
         f"of {n_rows:,} sampled rows. {remedy}",
