@@ -208,7 +208,15 @@ def test_names_of_rows_are_not_advised_to_be_read_as_amounts(phimap, tmp_path):
 
 
 def test_a_first_row_of_numbers_in_parentheses_is_no_header(phimap, tmp_path):
-    data = amounts_table(tmp_path / "t.csv", lambda a, row: f"({abs(a):.2f})")
+    data = amounts_table(tmp_path / "t.csv", lambda a, row: f"({abs(a):.0f}.{row})")
     data.write_text(data.read_text().partition("\n")[2])
     done = phimap("fit", data, "--target", "c2", *QUICK_FIT)
     assert "no header: columns are called c0, c1, ..." in done.stderr
+
+
+@pytest.mark.parametrize("cell", ["(12,30)", "($1,230.00)"])
+def test_halves_of_numbers_in_parentheses_are_no_row_names(phimap, tmp_path, cell):
+    """Without quotes, their first halves were taken for row names, and their second halves for the column."""
+    (tmp_path / "t.csv").write_text("a,b,y\n" + "".join(f"{cell},{k},{k % 7}\n" for k in range(60)))
+    done = phimap("fit", tmp_path / "t.csv", "--target", "y", *QUICK_FIT)
+    assert_refused(done, f"cells such as '{cell}' hold the separator. Put them in quotes.")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
-from phimap._files import DataError, NoRowsError
+from phimap._files import DataError, NoRowsError, one_line
 from phimap._number_text import reads_as_number
 from phimap.io.columns import numbered_names
 
@@ -109,7 +109,7 @@ def recognise(where: str, head: bytes, *, whole: bool, encoding: str | None = No
     quote = "'" if _has_single_quotes(body) else '"'
     separator = _choose_separator(body, quote)
     rows = _without_titles(_parse(body, separator, quote))
-    names, has_header, in_comment = _names(rows, comments, separator, quote)
+    names, has_header, in_comment = _names(where, rows, comments, separator, quote)
     data = rows if in_comment or not has_header else rows[1:]
     header_stop = rows[0].start if in_comment or not has_header else rows[0].stop
     cells = [cell for row in data for cell in row.cells]
@@ -210,9 +210,15 @@ def _choose_separator(body: Sequence[str], quote: str) -> str:
 
 
 def _names(
-    rows: Sequence[_Row], comments: Sequence[str], separator: str, quote: str
+    where: str, rows: Sequence[_Row], comments: Sequence[str], separator: str, quote: str
 ) -> tuple[tuple[str, ...], bool, bool]:
-    """Return the names of the columns, whether the file states them, and whether the last comment states them."""
+    """Return the names of the columns, whether the file states them, and whether the last comment states them.
+
+    Raises
+    ------
+    DataError
+        If the first cells of rows, which would be row names, are halves of numbers in parentheses.
+    """
     first, below = rows[0].cells, [row.cells for row in rows[1:]]
     if _is_data(first, below, separator):
         if comments and (named := _parse([comments[-1].lstrip("# ")], separator, quote)):
@@ -224,7 +230,12 @@ def _names(
     width = _common_width(rows)
     if width == len(names) + 1:
         # Either every row ends with a separator, or every row begins with a row name, as in tables that R writes.
-        ended = not any(cells[-1] for cells in below if len(cells) == width)
+        wide = [cells for cells in below if len(cells) == width]
+        ended = not any(cells[-1] for cells in wide)
+        cut = [cells for cells in wide if cells[0].count("(") > cells[0].count(")")]
+        if cut and not ended:
+            cell = one_line(separator.join(cut[0][:2]))
+            raise DataError(f"{where}: cells such as {cell!r} hold the separator. Put them in quotes.")
         names = (*names, "") if ended else ("", *names)
     elif width == len(names) - 1 and not names[-1]:
         names = names[:-1]
