@@ -50,6 +50,12 @@ def test_plan_of_a_table_takes_its_sizes(planned, tables):
     assert any("taken for the target" in note for note in found["notes"])
 
 
+def test_whole_numbers_with_a_point_are_classes_as_in_fit(planned, tmp_path):
+    file = tmp_path / "codes.csv"
+    file.write_text("a,code\n" + "".join(f"{row},{row % 3}.0\n" for row in range(60)))
+    assert planned(file, "--target", "code", "--features", "8")["workload"]["n_targets"] == 3
+
+
 def test_rows_of_long_texts_are_estimated(planned, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     lines = ["a,b,y", *(",".join(f"{v:.5f}" for v in row) for row in rng.standard_normal((5000, 3)))]

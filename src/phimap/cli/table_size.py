@@ -12,7 +12,7 @@ from phimap.io import DataError, Rows, open_rows, read_through
 from phimap.io.archive import explained_damage, stored_name, uncompressed
 from phimap.io.formats import PACKED, checked_format
 from phimap.io.frame import Frame
-from phimap.tables.targets import MOST_CODES
+from phimap.tables.targets import are_classes
 
 # Number of bytes of a text file that are read, about ten thousand rows. This takes a few hundredths of a second.
 _HEAD_BYTES = 2**22
@@ -108,10 +108,9 @@ def _targets_and_rows(table: Rows) -> tuple[np.ndarray | None, int]:
 
 def _n_outputs(y: np.ndarray | None, task: str) -> int:
     """Number of outputs of the linear model for these targets."""
-    if y is None or task == "regression":
-        return 1 if y is None or y.ndim == 1 else y.shape[1]
-    values = np.unique(y.astype(str) if y.dtype.kind == "O" else y)
-    whole = y.dtype.kind not in "f"
-    if task == "classification" or (whole and (y.dtype.kind not in "iu" or len(values) <= MOST_CODES)):
-        return 1 if len(values) <= 2 else len(values)
-    return 1
+    if y is None:
+        return 1
+    if task == "regression" or not (task == "classification" or are_classes(y)):
+        return 1 if y.ndim == 1 else y.shape[1]
+    n_classes = len(np.unique(y.astype(str) if y.dtype.kind == "O" else y))
+    return 1 if n_classes <= 2 else n_classes

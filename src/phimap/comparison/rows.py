@@ -14,7 +14,6 @@ from phimap.learn.rows.samples import CAPACITY, Reservoir
 from phimap.learn.targets.base import refuse_labels
 from phimap.tables import TableEncoder
 from phimap.tables.frames import is_frame, is_numbers
-from phimap.tables.targets import MOST_CODES
 
 
 def as_rows(X: Any) -> tuple[Any, list[str]]:
@@ -70,14 +69,6 @@ def as_numbers(y: np.ndarray) -> np.ndarray:
     except ValueError as error:
         refuse_labels(y, error)
         raise
-
-
-def task_of(y: np.ndarray) -> str:
-    """Return ``"classification"`` for text, booleans or few distinct whole numbers, else ``"regression"``."""
-    if y.dtype.kind not in "iuf":
-        return "classification"
-    whole = y.dtype.kind != "f" or bool((y == np.rint(y)).all())
-    return "classification" if whole and np.unique(y).size <= MOST_CODES else "regression"
 
 
 def note_groups(X: Any, names: list[str], seed: int) -> None:

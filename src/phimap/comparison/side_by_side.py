@@ -15,11 +15,12 @@ from phimap.comparison.measure import attempt, one_thread_seconds, refusal
 from phimap.comparison.methods import METHODS, Method, encoding
 from phimap.comparison.noise import differences
 from phimap.comparison.result import Comparison, ModelResult
-from phimap.comparison.rows import as_numbers, as_rows, as_targets, mask_of, note_groups, task_of, thinned
+from phimap.comparison.rows import as_numbers, as_rows, as_targets, mask_of, note_groups, thinned
 from phimap.comparison.size import model_bytes
 from phimap.io.batching import chosen
 from phimap.learn.rows.grouped import GroupedRowsWarning
 from phimap.learn.rows.units import check_groups
+from phimap.tables.targets import are_classes
 
 # Minimum number of parts into which the rows are divided. Each split tests one part. With up to five splits a part is a
 # fifth of the rows, and with more splits it is smaller.
@@ -141,7 +142,8 @@ def compare(
     groups = check_groups(groups, n_all, in_time=last)
     X, y, groups = chosen(X, mask_of(rows, n_all)), y[rows], None if groups is None else groups[rows]
     task = check_choice("task", task, ("auto", "regression", "classification"))
-    task = task_of(y) if task == "auto" else task
+    if task == "auto":
+        task = "classification" if are_classes(y) else "regression"
     if np.unique(y).size < 2:
         raise ValueError(f"`y` must not be constant, got {y[0]} in all rows. Choose another target.")
     targets = as_numbers(y) if task == "regression" else np.unique(y, return_inverse=True)[1]

@@ -47,7 +47,7 @@ class ColumnTargets:
         if y.shape[:1] != (n_rows,):
             raise ValueError(f"`y` must have one target per row of X, got shape {y.shape} for {n_rows} rows.")
         if self._kind == "auto":
-            self._kind = _kind_of(y)
+            self._kind = "classes" if are_classes(y) else "continuous"
         numbers = self._indicators(y) if self._kind == "classes" else y.reshape(n_rows, -1).astype(np.float64)
         if numbers is None or numbers.shape[1] > _MOST_TARGETS:
             return self._refuse()
@@ -94,15 +94,14 @@ class ColumnTargets:
         return ["mean of target" if one else f"mean of target {place}" for place in self.chosen()]
 
 
-def _kind_of(y: np.ndarray) -> str:
-    """``"continuous"`` or ``"classes"``, inferred from the targets of the first batch."""
+def are_classes(y: np.ndarray) -> bool:
+    """Whether targets are classes: text, booleans, or at most 20 distinct whole numbers. Several targets are none."""
     if y.ndim == 2:
-        return "continuous"
-    if y.dtype.kind not in "biuf":
-        return "classes"
+        return False
+    if y.dtype.kind not in "iuf":
+        return True
     distinct = np.unique(y)
-    whole = y.dtype.kind != "f" or bool((distinct == np.floor(distinct)).all())
-    return "classes" if whole and distinct.size <= MOST_CODES else "continuous"
+    return distinct.size <= MOST_CODES and bool((distinct == np.floor(distinct)).all())
 
 
 def padded(array: np.ndarray, size: int) -> np.ndarray:
