@@ -14,7 +14,7 @@ import phimap as pm
 from phimap import random_map
 from phimap.ops import numpy_ops
 from tests.support.families import BIASED_MAPS, DATA_DEPENDENT_MAPS, MAPS, ZERO_ROW_VARIES
-from tests.support.statistics import is_mean, kernel_estimates
+from tests.support.statistics import FALSE_ALARM, is_mean, kernel_estimates
 
 EVERY_MAP = pytest.mark.parametrize("name", MAPS)
 
@@ -180,7 +180,7 @@ def test_byte_budget_is_kept(name):
         assert sum(len(Z) for Z in phi.transform_batches(X)) == 2000
 
 
-def estimates(name: str, n_seeds: int) -> tuple[np.ndarray, np.ndarray]:
+def estimates(name: str, seeds: range) -> tuple[np.ndarray, np.ndarray]:
     # Pairs from nearly equal to far apart, so that kernel values cover their range.
     base = rows(4)
     X = np.concatenate([base, base[:2] + 0.1, -base[:1], 0.3 * base[1:2]])
@@ -192,25 +192,40 @@ def estimates(name: str, n_seeds: int) -> tuple[np.ndarray, np.ndarray]:
         signs = getattr(phi, "signature_", None)
         return (Z if signs is None else Z * signs) @ Z.T
 
-    return np.stack([estimate(seed) for seed in range(n_seeds)]), exact
+    return np.stack([estimate(seed) for seed in seeds]), exact
 
 
 @pytest.mark.parametrize("name", [name for name in MAPS if name not in BIASED_MAPS | DATA_DEPENDENT_MAPS])
 def test_kernel_estimate_is_unbiased(name):
-    """False-alarm rate 1e-6 a map; mutants: the kernel of another width, and a missing factor."""
-    samples, exact = estimates(name, 400)
-    assert is_mean(samples, exact)
+    """False-alarm rate 1e-6 a map; mutants: the kernel of another width, and a missing factor.
+
+    A hundred seeds are enough for a map if they refuse the mutants by entries that vary: entries without noise, such as
+    the diagonal of Fourier features, refuse them at once and say nothing of the others. Both looks share the rate.
+    """
+    samples, exact = estimates(name, range(100))
+    varies = samples.std(axis=0) > 1e-12
+    noisy, expected = samples[:, varies], exact[varies]
+    if varies.any() and (is_mean(noisy, 1.1 * expected) or is_mean(noisy * 0.9, expected)):
+        samples = np.concatenate([samples, estimates(name, range(100, 400))[0]])
+    assert is_mean(samples, exact, FALSE_ALARM / 2)
     assert not is_mean(samples, 1.1 * exact)
     assert not is_mean(samples * 0.9, exact)
 
 
 @pytest.mark.parametrize("name", sorted(BIASED_MAPS - {"fourier-normalized"}))
 def test_biased_estimates_stay_near(name):
-    """The bias of structured directions in d = 5 padded to 8, and of depth at width 64, is below a tenth."""
-    samples, exact = estimates(name, 200)
+    """The bias of structured directions in d = 5 padded to 8, and of depth at width 64, is below a tenth.
+
+    Fifty seeds are enough if their mean is within the tenth with no allowance for its noise, which is harder to meet.
+    """
+    samples, exact = estimates(name, range(50))
+    tenth = 0.1 * np.abs(exact).max()
+    if np.abs(samples.mean(axis=0) - exact).max() < tenth:
+        return
+    samples = np.concatenate([samples, estimates(name, range(50, 200))[0]])
     bias = np.abs(samples.mean(axis=0) - exact).max()
     noise = samples.std(axis=0).max() / np.sqrt(200)
-    assert bias < 0.1 * np.abs(exact).max() + 5 * noise
+    assert bias < tenth + 5 * noise
 
 
 @EVERY_MAP
