@@ -18,7 +18,6 @@ import phimap as pm
 from tests.support import imports
 
 SOURCE = Path(pm.__file__).parent
-PICTURE = imports.graph(SOURCE)
 #: The order of the rooms and of the modules beside them, from top to bottom: imports run downward, or within a level.
 ORDER = (
     ("__main__",),
@@ -42,6 +41,12 @@ UNSAFE = {"cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
 FAMILIES = ("features", "kernels", "learn", "projections", "sketches", "tables")
 SECTION = re.compile(r"^(?P<title>[A-Z][A-Za-z ]+)\n-{3,}$", re.MULTILINE)
 NOTES = ("**Error", "**Cost", "**Differs from the source")
+
+
+@pytest.fixture(scope="module")
+def picture() -> imports.Graph:
+    """The imports of the package. A fixture, so that a process of tests that runs none of these does not parse it."""
+    return imports.graph(SOURCE)
 
 
 def imported_packages(tree: ast.AST) -> set[str]:
@@ -190,12 +195,12 @@ def test_scan_sees_every_way_to_import(program, expected):
     assert imported_packages(ast.parse(program)) == expected
 
 
-def test_no_import_runs_upward():
-    assert not imports.upward(PICTURE, ORDER)
+def test_no_import_runs_upward(picture):
+    assert not imports.upward(picture, ORDER)
 
 
-def test_no_modules_import_each_other():
-    assert not imports.circles(PICTURE)
+def test_no_modules_import_each_other(picture):
+    assert not imports.circles(picture)
 
 
 def test_few_files_import_what_the_picture_cannot_show():
@@ -206,15 +211,15 @@ def test_few_files_import_what_the_picture_cannot_show():
     assert set(imports.unnamed(SOURCE)) == files
 
 
-def test_experiments_are_imported_by_the_command_alone():
-    importing = {module for module, others in PICTURE.items() for other in others if other.startswith("phimap.bench")}
+def test_experiments_are_imported_by_the_command_alone(picture):
+    importing = {module for module, others in picture.items() for other in others if other.startswith("phimap.bench")}
     outside = {module for module in importing if not module.startswith("phimap.bench")}
     assert outside == {"phimap.cli.commands", "phimap.cli.bench"}
 
 
 @pytest.mark.parametrize("room", ["features", "learn", "ops"])
-def test_no_folders_of_a_room_import_each_other(room):
-    assert not imports.circles(imports.between_folders(PICTURE, f"phimap.{room}"))
+def test_no_folders_of_a_room_import_each_other(room, picture):
+    assert not imports.circles(imports.between_folders(picture, f"phimap.{room}"))
 
 
 def test_a_backend_has_few_operations_to_write():

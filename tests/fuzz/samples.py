@@ -109,10 +109,8 @@ def fitted_models() -> dict[str, Any]:
         "frame": pm.KernelRegressor(**fixed, **FIXED).fit(frame(), y),
         "pipeline": make_pipeline(RobustScaler(), PCA(3), pm.KernelRegressor(**fixed, **GAUSSIAN)).fit(X, y),
         "corrected": corrected(),
-        "trees": averaged(pm.KernelRegressor("gaussian", 16, metric=None, random_state=0).fit(X, y), X, y),
-        "trees-classes": averaged(
-            pm.KernelClassifier("gaussian", 16, metric=None, random_state=0).fit(X, labels), X, labels
-        ),
+        "trees": averaged(pm.KernelRegressor(**fixed, **GAUSSIAN).fit(X, y), X, y),
+        "trees-classes": averaged(pm.KernelClassifier(**fixed, **GAUSSIAN).fit(X, labels), X, labels),
         "csr": pm.KernelRegressor(**fixed, **GAUSSIAN).fit(_sparse(X), y),
         "coefficients": pm.DoublyStochasticRegressor(**fixed, n_epochs=1).fit(X, y),
         "coefficients-published": pm.DoublyStochasticRegressor(
