@@ -45,6 +45,15 @@ def rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
+@pytest.fixture
+def brief_search() -> Iterator[None]:
+    """Let every fit search its kernel briefly: for tests of what is around fits, which do not ask what is found."""
+    from tests.support.learners import brief_searches
+
+    with brief_searches():
+        yield
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of real data sets that PHIMAP_DATA names; without it the test is skipped."""

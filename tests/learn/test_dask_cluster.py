@@ -1,7 +1,8 @@
-"""Learners on a real cluster of processes. Each test has a cluster of its own, so that few of them start."""
+"""Learners on a real cluster of processes, which the tests share: every worker loads all libraries when it starts."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -32,16 +33,25 @@ FIXED = {"n_components": 32, "random_state": 0, "n_jobs": 1, **GAUSSIAN}
 N = 9 * ROWS
 
 
-@pytest.fixture
-def cluster():
+@pytest.fixture(scope="module")
+def running_cluster():
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", memory_limit=0
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        client.wait_for_workers(2, timeout=60)
         yield cluster, client
+
+
+@pytest.fixture
+def cluster(running_cluster):
+    """The cluster with two workers that are what they say, whatever the test before has done to them."""
+    cluster, client = running_cluster
+    cluster.scale(2)
+    client.wait_for_workers(2, timeout=60)
+    client.run(be_honest)
+    return running_cluster
 
 
 @pytest.fixture
@@ -138,6 +148,8 @@ def table(rng):
     return frame, pd.Series(np.sin(frame["a"]) + (frame["colour"] == "red"), name="target")
 
 
+# The client alone searches, as it does without workers.
+@pytest.mark.usefixtures("brief_search")
 def test_a_default_fit_of_texts_outlives_its_workers(cluster, table, tmp_path):
     X, y = (dd.from_pandas(part, npartitions=9) for part in table)
     unharmed = pm.KernelRegressor(effort="fast", random_state=0).fit(X, y)
@@ -160,6 +172,15 @@ def pretend(version=None, free_memory=None):
         phimap._free_memory.free_memory = lambda: free_memory
 
 
+def be_honest():
+    """Undo what `pretend` did in the process that runs this."""
+    import phimap._dask
+    import phimap._free_memory
+
+    phimap._dask._VERSION = phimap.__version__
+    importlib.reload(phimap._free_memory)
+
+
 def test_workers_of_another_version_are_refused(cluster, table):
     _, client = cluster
     X, y = (dd.from_pandas(part, npartitions=2) for part in table)
@@ -172,6 +193,7 @@ def test_workers_of_another_version_are_refused(cluster, table):
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.usefixtures("brief_search")
 @pytest.mark.parametrize("memory", [None, "256MB"])
 def test_a_worker_of_half_the_memory_learns_the_same(cluster, table, memory):
     """What is learned follows from the budget of the client."""

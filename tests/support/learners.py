@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
+from phimap.learn.search.effort import EFFORTS
 from phimap.learn.settings import Compute
 
 #: A kernel of the median width as it is, whichever it may be.
 FIXED: dict[str, Any] = {"length_scale": "median", "metric": None}
 #: The Gaussian one.
 GAUSSIAN: dict[str, Any] = {"kernel": "gaussian", **FIXED}
+
+
+def brief_searches() -> AbstractContextManager[Any]:
+    """Within it, every search of a kernel has few and small trials, whatever its `effort`."""
+    brief = replace(EFFORTS["fast"], n_components=(64, 128), n_rows=(500, 1000), stages=2, steps=3, rounds=1)
+    return patch.dict(EFFORTS, dict.fromkeys(EFFORTS, brief))
 
 
 def features_of(model: Any, X: Any) -> np.ndarray:
