@@ -28,6 +28,8 @@ from phimap.config import thread_count
 from phimap.learn.rows.grouped import GroupedRowsWarning
 from tests.support.learners import FIXED
 
+pytestmark = pytest.mark.usefixtures("brief_search")
+
 
 def problem(n_rows: int, labels: bool) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
