@@ -26,6 +26,7 @@ SHELL = [(name, block) for name, found in PAGES.items() for block in found if bl
 
 
 @pytest.mark.parametrize("name", RUN)
+@pytest.mark.usefixtures("brief_search")
 # Clusters of threads leave sockets to the collector of garbage.
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_python_of_a_page_runs(name, tmp_path, monkeypatch):
