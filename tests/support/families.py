@@ -226,6 +226,7 @@ def feature_maps() -> dict[str, RandomMap]:
         ),
         "quantized": pm.QuantizedFeatures(pm.FourierFeatures(**fixed), bits=4, random_state=0),
         "leverage": pm.LeverageFeatures(kernels.Gaussian(length_scale=2.0), **fixed),
+        "leverage-online": pm.LeverageFeatures(scores="online", alpha=1e-3, **fixed),
         "leverage-surrogate": pm.LeverageFeatures(scores="surrogate", **fixed),
         **{
             f"reweighted-{method}": pm.ReweightedFeatures(kernels.Gaussian(length_scale=2.0), method=method, **fixed)
@@ -316,6 +317,7 @@ DATA_DEPENDENT_MAPS = {
     "quantized",
     "quantized-nearest",
     "leverage",
+    "leverage-online",
     "leverage-surrogate",
     "reweighted-polarization",
     "reweighted-alignment",
@@ -336,6 +338,7 @@ ZERO_ROW_VARIES = {
     "positive-directions",
     "ternary-mixture",
     "leverage",
+    "leverage-online",
     "leverage-surrogate",
     "reweighted-stein",
     "reweighted-least-squares",

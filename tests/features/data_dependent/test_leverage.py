@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import phimap as pm
+from phimap.features.data_dependent.dictionaries import METHODS, STOPPING_METHODS
 from phimap.features.data_dependent.pool import chosen_rows, draw_pool
 from phimap.features.data_dependent.scores import (
     dimension_alpha,
@@ -32,11 +33,16 @@ def spread_scores(n: int) -> np.ndarray:
     return np.random.default_rng(1).exponential(size=n) ** 3
 
 
+def scores_of_the_inverse(X: np.ndarray, W: np.ndarray, alpha: float) -> np.ndarray:
+    """Exact scores of the frequencies W on the rows X, by the inverse of the kernel matrix."""
+    Z = np.exp(1j * X @ W.T)
+    inverse = np.linalg.inv(KERNEL(X) + len(X) * alpha * np.eye(len(X)))
+    return np.einsum("ij,ij->j", Z.conj(), inverse @ Z).real
+
+
 def test_scores_are_those_of_the_inverse():
     X, W = rows(40), np.random.default_rng(0).standard_normal((6, 3))
-    Z = np.exp(1j * X @ W.T)
-    inverse = np.linalg.inv(KERNEL(X) + 40 * 0.01 * np.eye(40))
-    expected = np.einsum("ij,ik,kj->j", Z.conj(), inverse, Z).real
+    expected = scores_of_the_inverse(X, W, 0.01)
     scores, alpha = leverage_scores(KERNEL(X), X, W, 0.01, 64)
     np.testing.assert_allclose(scores, expected, rtol=1e-9)
     assert alpha == 0.01
@@ -55,20 +61,58 @@ def test_scores_of_the_pool_are_those_of_algorithm_1_of_li():
     assert not np.allclose(found, exact, rtol=0.1)
 
 
-def test_scores_of_a_path_are_not_below_the_exact_ones():
+@pytest.mark.parametrize("name", METHODS)
+def test_scores_with_landmarks_are_not_below_the_exact_ones(name, monkeypatch):
+    """Nor a fifth above; mutants: scores at a ridge a hundred times larger, and landmarks drawn for that ridge."""
     X, W = rows(600), np.random.default_rng(0).standard_normal((200, 3)) * 1.5
-    exact, _ = leverage_scores(KERNEL(X), X, W, 1e-4, 64)
-    found, alpha = nystroem_leverage_scores(KERNEL, X, W, 1e-4, 64, np.random.default_rng(0))
-    assert alpha == 1e-4
-    ratio = found / exact
-    assert ratio.min() > 1 - 1e-8
-    assert ratio.max() < 1.2
-    # The same path that ends at a ridge a hundred times larger misses much.
-    coarse, _ = nystroem_leverage_scores(KERNEL, X, W, 1e-2, 64, np.random.default_rng(0))
-    assert (coarse / exact).min() < 0.9
-    _, automatic = nystroem_leverage_scores(KERNEL, X, W, None, 160, np.random.default_rng(0))
-    wanted = pm.metrics.statistical_dimension(KERNEL, 600 * automatic, X)
-    assert wanted == pytest.approx(20, rel=0.1)
+    exact, draw = scores_of_the_inverse(X, W, 1e-4), METHODS[name]
+
+    def ratio(alpha: float) -> np.ndarray:
+        found, used = nystroem_leverage_scores(name, KERNEL, X, W, alpha, 64, np.random.default_rng(0))
+        assert used == alpha
+        return found / exact
+
+    assert ratio(1e-4).min() > 1 - 1e-8
+    assert ratio(1e-4).max() < 1.2
+    assert ratio(1e-2).min() < 0.9
+    monkeypatch.setitem(METHODS, name, lambda items, ridge, *others: draw(items, 100 * ridge, *others))
+    assert ratio(1e-4).max() > 1.2
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_scores_at_a_large_ridge_need_no_landmarks(name):
+    X, W = rows(30), np.random.default_rng(0).standard_normal((4, 3))
+    found, _ = nystroem_leverage_scores(name, KERNEL, X, W, 1e6, 64, np.random.default_rng(0))
+    np.testing.assert_allclose(found, scores_of_the_inverse(X, W, 1e6), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", STOPPING_METHODS)
+def test_landmarks_without_alpha_give_an_eighth_of_the_width_as_dimension(name):
+    X, W = rows(600), np.random.default_rng(0).standard_normal((4, 3))
+    _, alpha = nystroem_leverage_scores(name, KERNEL, X, W, None, 160, np.random.default_rng(0))
+    assert pm.metrics.statistical_dimension(KERNEL, 600 * alpha, X) == pytest.approx(20, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["exact", *METHODS])
+def test_weights_are_inverse_to_the_exact_scores(name):
+    """Within a fifth; mutant: scores at a ridge a hundred times larger."""
+    X = rows(300)
+    phi = pm.LeverageFeatures(KERNEL, 128, alpha=1e-4, scores=name, replace=True, random_state=0).fit(X)
+    assert phi.alpha_ == 1e-4
+    products = [
+        np.square(phi.record_.scale) * scores_of_the_inverse(X, phi.record_.projection.matrix.T, alpha)
+        for alpha in (1e-4, 1e-2)
+    ]
+    assert products[0].max() < 1.2 * products[0].min()
+    assert products[1].max() > 2 * products[1].min()
+
+
+def test_each_method_draws_landmarks_of_its_own():
+    maps = [
+        pm.LeverageFeatures(KERNEL, 32, alpha=1e-3, scores=name, random_state=0).fit(rows(200))
+        for name in ("exact", *METHODS, *METHODS)
+    ]
+    assert len({phi.record_.scale.tobytes() for phi in maps}) == 1 + len(METHODS)
 
 
 def test_surrogate_scores_are_those_of_the_source_but_for_a_factor():
@@ -182,7 +226,15 @@ def test_rows_are_fewer_in_a_small_byte_budget():
     ("phi", "message"),
     [
         (pm.LeverageFeatures(alpha=0.0), r"`alpha` must be greater than 0.0"),
-        (pm.LeverageFeatures(scores="some"), r"`scores` must be one of 'exact', 'path-following', 'pool', 'surrogate'"),
+        (
+            pm.LeverageFeatures(scores="some"),
+            r"`scores` must be one of 'exact', .*, 'online', 'pool', 'surrogate'",
+        ),
+        *(
+            (pm.LeverageFeatures(scores=name), rf"`alpha` must be a number for scores='{name}', got 'auto'\. Give a")
+            for name in METHODS
+            if name not in STOPPING_METHODS
+        ),
         (pm.LeverageFeatures(pool=0), r"`pool` must be at least 1"),
         (pm.LeverageFeatures(n_subset=1), r"`n_subset` must be at least 2"),
         (pm.LeverageFeatures(n_components=10, pool=1, projection="spherical-radial"), r"frequencies of one weight"),

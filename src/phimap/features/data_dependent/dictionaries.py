@@ -138,7 +138,7 @@ def online(items: Items, ridge: float, oversampling: float, rng: np.random.Gener
     An item enters with q = `oversampling` copies. The score of an item among the items seen so far can only fall. The
     score p of a copy is therefore the smallest estimate so far. If p falls, a copy is kept with the probability new p /
     old p, so that the expected number of copies is ``q p``. Items enter in blocks of the size of the dictionary, at
-    least 64.
+    least 64. At a large ridge the dictionary may be empty.
     """
     copies = max(1, round(oversampling))
     places, chances, left = np.empty(0, np.intp), np.empty(0), np.empty(0, np.int64)
@@ -161,4 +161,8 @@ METHODS: dict[str, Callable[[Items, float, float, np.random.Generator], Dictiona
     "path-following": path_following,
     "two-pass": two_pass,
     "online": online,
+}
+#: The methods that need no ridge: they can stop at the ridge where the sum of all scores reaches their last argument.
+STOPPING_METHODS: dict[str, Callable[[Items, float, float, np.random.Generator, float], Dictionary]] = {
+    "path-following": path_following,
 }

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from phimap.features.data_dependent.dictionaries import Items, path_following
+from phimap.features.data_dependent.dictionaries import METHODS, STOPPING_METHODS, Items
 from phimap.features.data_dependent.pool import for_blocks
 from phimap.features.nystroem.landmarks import nystroem_factor
 from phimap.kernels import Kernel
 
-# The parameter of `path_following` for oversampling: the expected number of draws of an item of score 1.
+# The parameter of all `METHODS` for oversampling: the expected number of draws of an item of score 1.
 _OVERSAMPLING = 4.0
 # Statistical dimension of the kernel at the automatic alpha, as a share of min(width, number of rows).
 _DIMENSION_SHARE = 1 / 8
@@ -35,6 +35,7 @@ def leverage_scores(
 
 
 def nystroem_leverage_scores(
+    method: str,
     kernel: Kernel,
     rows: np.ndarray,
     frequencies: np.ndarray,
@@ -44,19 +45,22 @@ def nystroem_leverage_scores(
 ) -> tuple[np.ndarray, float]:
     """The scores (l,) of `leverage_scores` with a Nystroem approximation in place of K, and alpha.
 
-    The landmarks are the rows that `path_following` draws. Let ``B B^T`` be the approximation, with B (n, r), and
+    The landmarks are the rows that ``METHODS[method]`` draws. Let ``B B^T`` be the approximation, with B (n, r), and
     ``L L^T = B^T B + n alpha I``. A score is ``(|z|^2 - |L^{-1} B^T z|^2) / (n alpha)``, summed over two vectors z
     (n,): the cosines and the sines of a frequency. As ``B B^T <= K``, no score is below the score of K at the same
-    alpha. If alpha is None, `dimension_alpha` chooses it from the eigenvalues of the approximation.
+    alpha. If alpha is None, `dimension_alpha` chooses it from the eigenvalues of the approximation; only
+    `STOPPING_METHODS` can do so.
     """
     n = len(rows)
     items = Items(kernel.diag(rows)[:, None], lambda a, b: kernel(rows[a], rows[b]))
     least = n * np.finfo(np.float64).eps * float(items.squares.max(initial=0.0))
-    ridge = least if alpha is None else n * alpha
-    # The dictionary is larger than the wanted dimension, because alpha also depends on smaller eigenvalues.
-    wanted = 2 * _wanted_dimension(n, n_components) if alpha is None else np.inf
-    places = path_following(items, max(ridge, least), _OVERSAMPLING, rng, wanted).places
-    B = nystroem_factor(kernel, rows, places)
+    if alpha is None:
+        # The dictionary is larger than the wanted dimension, because alpha also depends on smaller eigenvalues.
+        wanted = 2 * _wanted_dimension(n, n_components)
+        sample = STOPPING_METHODS[method](items, least, _OVERSAMPLING, rng, wanted)
+    else:
+        sample = METHODS[method](items, max(n * alpha, least), _OVERSAMPLING, rng)
+    B = nystroem_factor(kernel, rows, sample.places)
     values, vectors = np.linalg.eigh(B.T @ B)
     values = np.maximum(values, 0.0)
     alpha = dimension_alpha(values, n, n_components) if alpha is None else alpha

@@ -98,6 +98,8 @@ def _accept(complement: np.ndarray, before: np.ndarray, chance: np.ndarray, floo
 
 def nystroem_factor(kernel: Kernel, rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """Nystroem features (n, r) of all rows with the landmarks ``rows[chosen]``, r the rank of their kernel matrix."""
+    if not chosen.size:
+        return np.empty((rows.shape[0], 0))
     K = kernel(rows[chosen])
     # The kernel matrix may be singular, so eigenvalues below its rounding error are dropped.
     ridge = chosen.size * np.finfo(np.float64).eps * K.diagonal().max(initial=0.0)
