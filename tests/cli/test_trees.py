@@ -9,6 +9,8 @@ import pytest
 
 from phimap.learn import average
 
+pytestmark = pytest.mark.usefixtures("brief_search")
+
 OPTIONS = ("--effort", "fast", "--features", "64", "--metric", "diagonal")
 ALONE = "which alone predict: the kernel model is not used"
 
