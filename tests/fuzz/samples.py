@@ -26,7 +26,7 @@ from phimap.learn.corrections.residuals import Residuals
 from phimap.learn.trees.growth import Boosting, TreeRows
 from tests.io.models.write import learners, rows
 from tests.support.families import MAPS
-from tests.support.learners import FIXED, GAUSSIAN
+from tests.support.learners import FIXED, GAUSSIAN, brief_searches
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,8 @@ def corrected() -> pm.KernelRegressor:
     rng = np.random.default_rng(2)
     X = rng.uniform(-1, 1, (400, 4))
     y = np.sin(9 * X[:, 0]) + np.cos(9 * X[:, 1])
-    model = pm.KernelRegressor("gaussian", 16, metric="diagonal", alpha=0.1, random_state=0, effort="fast").fit(X, y)
+    with brief_searches():
+        model = pm.KernelRegressor("gaussian", 16, metric="diagonal", alpha=0.1, random_state=0).fit(X, y)
     sample = model._state.sample
     order = np.argsort(sample.keys)
     rows, held_out = sample.rows(order), np.arange(order.size) < order.size // 5
