@@ -98,6 +98,7 @@ def test_twenty_models_of_ten_columns_equal_brute_force(seed):
     check(found, wanted, function_of(model), X)
 
 
+@pytest.mark.usefixtures("brief_search")
 @pytest.mark.parametrize("metric", ["full", "diagonal"])
 def test_metrics_are_exact(metric):
     X = data(5, n=400)[0]
@@ -178,11 +179,11 @@ def test_float32_is_additive():
     X = X.astype(np.float32)
     for name in MAPS:
         model = fitted(name, X, y.astype(np.float32), alpha=1e-1)
-        found = pm.explain.shapley_values(model, X[:50], X[60:90])
-        predicted = model.predict(X[:50])
+        found = pm.explain.shapley_values(model, X[:20], X[60:90])
+        predicted = model.predict(X[:20])
         error = np.abs(found.values.sum(axis=1) + found.base_values - predicted).max()
         assert error < 1e-5 * np.ptp(predicted), name
-        exact = model.predict(X[:50].astype(np.float64))
+        exact = model.predict(X[:20].astype(np.float64))
         error = np.abs(found.values.sum(axis=1) + found.base_values - exact).max()
         assert error < 1e-6 * np.ptp(predicted), name
 
@@ -406,6 +407,7 @@ def test_to_shap():
     assert found.base_values.shape == (5,)
 
 
+@pytest.mark.usefixtures("brief_search")
 @pytest.mark.parametrize(
     "kind",
     [pm.KernelRegressor, pm.KernelClassifier, pm.DoublyStochasticRegressor, pm.DoublyStochasticClassifier],
