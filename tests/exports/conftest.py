@@ -7,15 +7,19 @@ from copy import copy
 from dataclasses import replace
 from functools import cache
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import phimap as pm
+from phimap.learn import correct
+from phimap.learn.corrections import fit as corrections_fit
 from phimap.learn.rows.column_forms import Ranks
 from phimap.learn.rows.scaling import Scaling
 from tests.fuzz.samples import averaged
+from tests.support.learners import brief_searches
 
 N_ROWS = 400
 
@@ -76,11 +80,13 @@ def _with_trees(name: str) -> Any:
 
 
 def corrected() -> Any:
-    """A model with corrections in two regions."""
+    """A model with corrections in eight regions of few rows, whose kernel is far narrower than that of the model."""
     rng = np.random.default_rng(2)
-    X = rng.uniform(-1, 1, (9000, 3))
-    y = np.sign(np.sin(9 * X[:, 0])) * X[:, 1] + 0.01 * rng.standard_normal(len(X))
-    return pm.KernelRegressor(n_components=64, effort="fast", random_state=0).fit(X, y)
+    X = rng.uniform(-1, 1, (2400, 3))
+    y = np.sin(6 * X[:, 0]) * X[:, 1] + 0.01 * rng.standard_normal(len(X))
+    with patch.object(correct, "_LEAST_ROWS", 0), patch.object(corrections_fit, "_MOST_ROWS", 300):
+        # Trees have models of their own.
+        return pm.KernelRegressor(n_components=64, trees=None, random_state=0).fit(X, y)
 
 
 def ranked() -> Any:
@@ -126,7 +132,9 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 @cache
 def model_of(name: str) -> Any:
-    return MODELS[name]()
+    # An export is compared with its model, whatever a search has found.
+    with brief_searches():
+        return MODELS[name]()
 
 
 @pytest.fixture(params=MODELS)

@@ -93,6 +93,8 @@ def test_corrections_are_exported() -> None:
     corrections = model_of("corrected").corrections_
     assert corrections is not None
     assert corrections.partition.n_regions > 1
+    # An export without the factor of the rows would be seen.
+    assert corrections.scale != 1
 
 
 def test_onnx_states_its_interface(plain: Any, tmp_path: Path) -> None:
