@@ -136,12 +136,18 @@ def test_known_values():
 
 
 def test_orders_of_the_text_of_the_survey():
+    """Mutant: the logarithms of Fastfood and of Maclaurin exchanged."""
     root = 10**-2  # n^(-1/2) for n = 10^4 rows, whose alpha is n lambda
     assert required_features("ridge-out-of-sample", epsilon=root, n=10**4, alpha=10**4 * root).value == 10**4
     assert required_features("ridge-sgd", n=10**4).value == 100
-    plain, fast = evaluate("fourier-uniform"), evaluate("fastfood-uniform")
-    assert fast.value / plain.value == pytest.approx(log(4 / 0.1), rel=1e-3)
-    assert evaluate("maclaurin-uniform").value == int(np.ceil(4 * 16 * log(40)))
+    given = {"epsilon": 0.05, "delta": 0.1, "d": 6}
+    logarithms = {"fastfood-uniform": log(6 / 0.1), "maclaurin-uniform": log(1 / (0.05 * 0.1))}
+    factors = {"fastfood-uniform": evaluate("fourier-uniform", **given).value, "maclaurin-uniform": 6 / 0.05**2}
+    swapped = dict(zip(logarithms, reversed(logarithms.values()), strict=True))
+    for name, factor in factors.items():
+        value = evaluate(name, **given).value
+        assert value / factor == pytest.approx(logarithms[name], rel=1e-3)
+        assert value / factor != pytest.approx(swapped[name], rel=0.05)
     for d in (1, 3, 6):
         s = required_features("qmc-entrywise", epsilon=0.01, d=d).value
         assert s > np.exp(d)
