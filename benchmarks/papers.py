@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from paper_remarks import agreement, not_run
+from paper_remarks import agreement, not_run, shown
 from recorded import heading, record, recorded
 
 from phimap import bench
@@ -150,7 +150,7 @@ def page(runs: Sequence[dict[str, Any]] | None = None) -> str:
 def _sections(paper: str, runs: Sequence[dict[str, Any]]) -> Iterator[str]:
     """One table for each run that found something of the paper."""
     for one in runs:
-        lines = [found for found in one["findings"] if found["paper"] == paper]
+        lines = [shown(found) for found in one["findings"] if found["paper"] == paper]
         if not lines:
             continue
         name, *options = shlex.split(one["command"])

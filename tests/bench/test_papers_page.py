@@ -131,15 +131,15 @@ def test_index_names_every_item_of_the_papers(papers):
         assert {one for one in named if one[0] in counts} <= wanted
 
 
-def test_places_of_findings_are_in_the_papers(runs):
+def test_places_of_findings_are_in_the_papers(remarks, runs):
     for run in runs.values():
         seen = set()
-        for one in run["findings"]:
+        for one in map(remarks.shown, run["findings"]):
             counts = counts_of(one["paper"].split()[0])
             for kind, number in re.findall(r"\b([A-Z][a-z]+?)s? (\d+)", one["place"]):
                 assert int(number) <= counts.get(kind, 102), one["place"]
             if one["place"].startswith("like "):
-                assert one["published_size"] == "-", one["place"]
+                assert (one["published_size"] == "-") == (one["published"] == "-"), one["place"]
             assert one["size"], one["place"]
             key = one["paper"], one["place"], one["quantity"]
             assert key not in seen, f"{key} stands there twice"
@@ -185,7 +185,7 @@ def test_every_table_with_published_results_says_where_they_agree(papers, remark
     page, said = papers.page(), 0
     for command, run in runs.items():
         for paper in papers.PAPERS:
-            lines = [one for one in run["findings"] if one["paper"] == paper]
+            lines = [remarks.shown(one) for one in run["findings"] if one["paper"] == paper]
             if remarks.published(lines):
                 sentence = remarks.agreement(command.split()[0], paper, lines)
                 assert sentence.endswith("."), sentence
@@ -209,6 +209,10 @@ def test_sentences_follow_the_figures(remarks, runs):
     footprint = lines("footprint --sets 'a8a", remarks.ALI)
     best = [one | {"ours": one["ours"].replace("trf ", "trf 1")} for one in footprint]
     assert "best in 9 of 9 rows. " in remarks.agreement("footprint", remarks.ALI, best)
+    alike = lines("classification --sets EEG", remarks.LIU)
+    assert "holds to within one point" in remarks.agreement("classification", remarks.LIU, alike)
+    apart = changed_cells(alike, **{"EEG, ridge": "80.0 (leverage) to 82.0 (ssf)"})
+    assert "does not hold to within one point on EEG, ridge." in remarks.agreement("classification", remarks.LIU, apart)
     greedy = lines("active-learning", remarks.HAN)
     assert "at all 7" in remarks.agreement("active-learning", remarks.HAN, greedy)
     assert "not at 20 labels (40, 41)" in remarks.agreement(
@@ -222,6 +226,18 @@ def test_sentences_follow_the_figures(remarks, runs):
     assert "Figure 3 +0% to +0%" in remarks.agreement("footprint-path", remarks.ALI, path)
     peaks = changed_cells(lines("double-descent", remarks.LIU), sonar="1, 2, 3")
     assert "but not on sonar" in remarks.agreement("double-descent", remarks.LIU, peaks)
+
+
+def test_accuracies_by_bytes_stand_beside_the_figure_of_their_model(remarks, runs):
+    [run] = [one for command, one in runs.items() if command.startswith("footprint --sets 'a8a")]
+    for one in map(remarks.shown, run["findings"]):
+        figure, rows = {"ridge": ("Figure 4", "16,000"), "logistic": ("Figure 1", "418,000"), "svm": ("-", "-")}[
+            one["place"].rpartition(", ")[2]
+        ]
+        assert one["published"].startswith(figure)
+        assert one["published_size"].startswith(rows)
+    other = next(iter(runs.values()))["findings"][0]
+    assert remarks.shown(other) == other
 
 
 def test_what_was_not_run_is_listed_with_reasons(papers, remarks):

@@ -245,6 +245,8 @@ def _findings_by_bytes(means: pd.DataFrame, dataset: str, model: str, size: str)
     within = compared[compared["bytes"] <= budget].sort_values("bytes").groupby("method").last()
     within = within.loc[[method for method in _OF_BYTES if method in within.index]]
     figure, published_size = BY_BYTES.get((dataset, model), ("like Figures 1 and 4", "-"))
+    # The page of the papers shows the result and the size of the model's own figure instead: `shown` in
+    # benchmarks/paper_remarks.py.
     yield Finding(
         "Ali et al. (2022)",
         f"{figure}, {dataset}, {model}",
