@@ -240,6 +240,13 @@ def test_accuracies_by_bytes_stand_beside_the_figure_of_their_model(remarks, run
     assert remarks.shown(other) == other
 
 
+def test_a_plot_without_numbers_is_shown_as_an_order(remarks, runs):
+    [run] = [one for command, one in runs.items() if command.startswith("ntk-mnist")]
+    cells = {one["place"]: one["published"] for one in map(remarks.shown, run["findings"])}
+    assert cells["Figure 2a, NTKRF"] == "best of the three (a plot)"
+    assert not any(character.isdigit() for cell in cells.values() for character in cell)
+
+
 def test_what_was_not_run_is_listed_with_reasons(papers, remarks):
     for paper in papers.PAPERS:
         rows = list(remarks.not_run(paper))

@@ -30,7 +30,8 @@ from phimap.kernels import NTK
 
 WIDTHS = (512, 2048, 8192)
 CHOSEN = ("published", "features", "sketch", "gradient", "exact")
-#: Published accuracies on all 60,000 rows, read off the axes of Figure 2a of Zandieh et al. (2021).
+#: Published accuracies on all 60,000 rows, read off the plot of Figure 2a of Zandieh et al. (2021). The text states the
+#: order of the methods alone, which the page of the papers shows instead: `shown` in benchmarks/paper_remarks.py.
 PUBLISHED = "Zandieh et al.: NTKRF about 97 % near 10,000 features, NTKSketch close, GradRF worst"
 _NAMES = {"published": "NTKRF", "sketch": "NTKSketch", "gradient": "GradRF", "features": "our NTKFeatures"}
 _PUBLISHED = {

@@ -4,8 +4,8 @@ Han, Avron, Shoham, Kim, Shin (2021), *Random features for the neural tangent ke
 condition number of ``(A_1 + alpha I)^{-1/2} (Z Z^T + alpha I) (A_1 + alpha I)^{-1/2}`` for n rows, with
 ``alpha = 1e-4 n``, for 100 to 1,000 rectified features Z. A_1 is the matrix of the arc-cosine kernel of order 1.
 
-The publication has three sets of the UCI repository, which its text does not name. The default is 1,000 rows each of
-two sets of the repository and of MNIST, which is not from the repository.
+The publication has three sets of the UCI repository. Its text does not name them, and does not state their numbers of
+rows. The default is 1,000 rows each of two sets of the repository and of MNIST, which is not from the repository.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ALPHA = 1e-4
 ROWS = 1000
 #: The published result, and the data on which it was measured. Figure 1 is a plot without numbers.
 PUBLISHED = "Gibbs below Gaussian on every set (a plot)"
-PUBLISHED_SIZE = "three UCI sets, not named in the text"
+PUBLISHED_SIZE = "three UCI sets, not named in the text, m = 100 to 1,000"
 _UCI = ("magic04", "letter")
 #: Options of the rectified features by the name of the method.
 METHODS: dict[str, dict[str, Any]] = {
@@ -84,9 +84,8 @@ def _findings(found: pd.DataFrame, sizes: dict[str, int]) -> Iterator[Finding]:
         numbers = part.groupby("method", sort=False)["condition_number"].mean()
         ours = "; ".join(f"{method} {number:.3g}" for method, number in numbers.items())
         size = f"{sizes[dataset]:,} rows, {part['seed'].nunique()} draws"
-        place, published = f"like Figure 1, {dataset}, m = {width:,}", ()
-        if dataset in _UCI:
-            place, published = place.removeprefix("like "), (PUBLISHED, PUBLISHED_SIZE)
+        published = (PUBLISHED, PUBLISHED_SIZE) if dataset in _UCI else ()
+        place = f"like Figure 1, {dataset}, m = {width:,}"
         yield Finding("Han et al. (2021)", place, "condition number", size, ours, *published)
 
 
