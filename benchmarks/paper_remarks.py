@@ -432,8 +432,8 @@ def not_run(paper: str) -> Iterator[tuple[str, str, str]]:
                 "`phimap bench cntk-cifar10 --methods sketch --rows 50000 --features 4096,8192,16384 --data DIR`",
                 "gradient": "hours of a processor; `phimap bench cntk-cifar10 --methods gradient --rows 50000 "
                 "--features 17040,42816 --data DIR`",
-                "cnn": "hours of a processor, ten minutes for 2,000 images; "
-                "`phimap bench cntk-cifar10 --methods gradient,cnn --features 4096 --data DIR`",
+                "cnn": "hours of a processor; "
+                "`phimap bench cntk-cifar10 --methods gradient,cnn --rows 50000 --features 4096 --data DIR`",
                 "exact": "months of a processor; an hour for 500 images: "
                 "`phimap bench cntk-cifar10 --methods exact --rows 500 --data DIR`",
             }[method]

@@ -77,6 +77,7 @@ COMMANDS = (
     "ntk-low-shot --sets digits --repeats 5 --features 500,4000",
     "cntk-cifar10 --methods gradient --rows 50000 --features 4096,9328",
     "cntk-cifar10 --methods sketch,gradient --features 4096",
+    "cntk-cifar10 --methods gradient,cnn --features 4096",
     "ntk-uci-classification --rows 300",
     "ntk-uci-classification --methods network --features 64,128,256 --rows 300",
     (
