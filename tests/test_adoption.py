@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import pickle
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -17,13 +21,14 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 
 from tests.support.pages import ROOT
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
 # Names of packages that differ on conda-forge.
 _ON_CONDA = {"matplotlib": "matplotlib-base"}
 
 
-def read(*path: str) -> str:
-    return ROOT.joinpath(*path).read_text(encoding="utf-8")
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 def requirement(text: str) -> tuple[str, str]:
@@ -33,7 +38,7 @@ def requirement(text: str) -> tuple[str, str]:
 
 
 def test_the_conda_recipe_needs_what_the_project_needs():
-    recipe = read("conda", "recipe.yaml")
+    recipe = read(ROOT / "conda" / "recipe.yaml")
     run = recipe.partition("  run:\n")[2].partition("\ntests:")[0]
     found = [line.strip()[2:] for line in run.splitlines() if line.strip().startswith("- ")]
     assert found[0] == "python >=${{ python_min }}"
@@ -44,7 +49,7 @@ def test_the_conda_recipe_needs_what_the_project_needs():
     assert f'summary: "{PROJECT["description"]}"' in recipe
     assert f"license: {PROJECT['license']}" in recipe
     assert "noarch: python" in recipe
-    build = tomllib.loads(read("pyproject.toml"))["build-system"]["requires"][0]
+    build = PYPROJECT["build-system"]["requires"][0]
     assert f"- {build.replace('>=', ' >=')}" in recipe
     (script,) = PROJECT["scripts"].items()
     assert f"- {script[0]} = {script[1]}" in recipe
@@ -74,7 +79,7 @@ def test_benchmarks_for_asv_run(module, monkeypatch):
 
 
 def test_asv_is_set_up_for_this_project():
-    found = json.loads(read("benchmarks", "asv", "asv.conf.json"))
+    found = json.loads(read(ROOT / "benchmarks" / "asv" / "asv.conf.json"))
     assert found["project"] == PROJECT["name"]
     assert (ROOT / "benchmarks" / "asv" / found["benchmark_dir"]).is_dir()
     names = {requirement(one)[0] for one in PROJECT["dependencies"]}
@@ -157,14 +162,35 @@ def test_the_search_space_names_parameters_of_the_learners(wrapper):
 
 
 def test_one_target_tests_the_oldest_and_the_newest_dependencies():
-    makefile = read("Makefile")
+    makefile = read(ROOT / "Makefile")
     assert re.search(r"^test-sets: test-oldest test-newest$", makefile, re.MULTILINE)
     assert "lowest-direct" in makefile
-    assert "make test-sets" in read("CONTRIBUTING.md")
+    assert "make test-sets" in read(ROOT / "CONTRIBUTING.md")
 
 
 def test_templates_ask_for_what_an_answer_needs():
-    bug = read(".github", "ISSUE_TEMPLATE", "bug.yml")
+    bug = read(ROOT / ".github" / "ISSUE_TEMPLATE" / "bug.yml")
     assert "phimap info" in bug
-    assert "SECURITY.md" in read("CODE_OF_CONDUCT.md")
-    assert "package-ecosystem: github-actions" in read(".github", "dependabot.yml")
+    assert "SECURITY.md" in read(ROOT / "CODE_OF_CONDUCT.md")
+    assert "package-ecosystem: github-actions" in read(ROOT / ".github" / "dependabot.yml")
+
+
+def named_in_the_root(path: Path) -> Iterator[str]:
+    """Files and folders of the root that a test names: what `ROOT` or ``Path(__file__).parents[k]`` is divided by."""
+    for node in ast.walk(ast.parse(read(path))):
+        match node:
+            case ast.BinOp(left, ast.Div(), ast.Constant(str() as name)):
+                match left:
+                    case ast.Name("ROOT"):
+                        yield name.partition("/")[0]
+                    case ast.Subscript(ast.Attribute(attr="parents"), ast.Constant(int() as k)):
+                        if path.parents[k] == ROOT:
+                            yield name.partition("/")[0]
+
+
+def test_the_source_distribution_has_what_the_tests_read():
+    included = [*PYPROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"], "pyproject.toml"]
+    named = {name for path in (ROOT / "tests").rglob("*.py") for name in named_in_the_root(path)}
+    # The test sees the three ways of naming a file.
+    assert {"conda", ".github", "paper", "docs", "Makefile", "benchmarks"} <= named
+    assert [name for name in sorted(named) if not any(fnmatch(name, one) for one in included)] == []
