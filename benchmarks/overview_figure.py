@@ -3,11 +3,12 @@
 Errors and seconds are those of the page docs/results/tabular.md, which `benchmarks/tabular.py --page` writes. It lacks
 scikit-learn's `RBFSampler` with ridge regression: with --data it is fitted to eight of the tables, by the same splits,
 and the fits are kept in benchmarks/overview_fits.jsonl. The figure is drawn from both files, and the sentence beneath
-it is printed.
+it is printed. --table prints the fits of that file beside those of phimap instead; docs/results/learning.md shows them.
 
     OMP_NUM_THREADS=1 python benchmarks/overview_figure.py --data DIR
     python benchmarks/overview_figure.py
     python benchmarks/overview_figure.py --figure paper/overview.png
+    python benchmarks/overview_figure.py --table
 """
 
 from __future__ import annotations
@@ -106,11 +107,45 @@ def _keep(kept: dict[str, dict[str, float]], names: list[str], rows: dict[str, l
                 kept[name][table] = float(cell)
 
 
-def with_sampler(found: dict[str, dict[str, Pair]]) -> None:
+def measured(text: str) -> tuple[str, set[int]]:
+    """When and where the fits of the page were made, and their splits."""
+    line = re.search(r"^Measured (.*?); [^;\n]*\bphimap [^;\n]*; .*; splits ([\d, ]+)\.", text, re.MULTILINE)
+    assert line is not None, "The page says when it was measured."
+    return line[1], set(map(int, line[2].split(", ")))
+
+
+def fits_of_sampler(text: str) -> pd.DataFrame:
+    """The fits that are kept beside the page, of the splits of the page."""
+    fits = pd.DataFrame(read(FITS))
+    return fits[fits["split"].isin(measured(text)[1])]
+
+
+def with_sampler(found: dict[str, dict[str, Pair]], text: str) -> None:
     """Add the fits that are kept beside the page."""
-    means = pd.DataFrame(read(FITS)).groupby("dataset", sort=False)[["error", "processor_seconds"]].mean()
+    means = fits_of_sampler(text).groupby("dataset", sort=False)[["error", "processor_seconds"]].mean()
     for table, error, spent in means.itertuples():
         found["sampler"][table] = error, spent, *found[OURS][table][2:]
+
+
+def sampler_table(found: dict[str, dict[str, Pair]], text: str) -> list[str]:
+    """Lines: errors and seconds of the fits that are kept beside the page, and those of phimap."""
+    fits = fits_of_sampler(text)
+    dates, machines = (" and ".join(sorted(set(fits[name]))) for name in ("date", "machine"))
+    splits = ", ".join(map(str, sorted(set(fits["split"]))))
+    lines = [
+        f"RBFSampler with {WIDTH:,} features and ridge regression: {dates}: {machines}; splits {splits}",
+        f"phimap: {measured(text)[0]}",
+        f"{'table':<16}{'RBFSampler':>12}{'phimap':>9}{'its seconds':>14}{'of phimap':>12}",
+    ]
+    for table, (error, spent, ours, our_seconds) in found["sampler"].items():
+        lines.append(f"{table:<16}{error:>12.4f}{ours:>9.4f}{spent:>14.1f}{our_seconds:>12.1f}")
+    return [*lines, f"RBFSampler has a smaller error on {_losses(found)}."]
+
+
+def _losses(found: dict[str, dict[str, Pair]]) -> str:
+    """On how many tables the error of `RBFSampler` is smaller, and of how many."""
+    pairs = found["sampler"].values()
+    return f"{sum(pair[0] < pair[2] for pair in pairs)} of {len(pairs)}"
 
 
 def ratio(pair: Pair) -> float:
@@ -183,12 +218,11 @@ def caption(found: dict[str, dict[str, Pair]], text: str) -> str:
                 larger[row[0]] += int(row[3])
                 # Geometric means, of regression and then of classification.
                 times[row[0]].append(row[-1])
-    sampled = found["sampler"].values()
     xrfm = f"xRFM on {larger['xrfm']} of {tables['xrfm']}, " if tables["xrfm"] else ""
     return (
         f"LightGBM has a smaller error than phimap on {larger['lightgbm']} of {tables['lightgbm']} tables, "
         f"HistGradientBoosting on {larger['hgb']} of {tables['hgb']}, {xrfm}and RBFSampler with ridge regression on "
-        f"{sum(pair[0] < pair[2] for pair in sampled)} of {len(sampled)}. A default fit of phimap takes "
+        f"{_losses(found)}. A default fit of phimap takes "
         f"{' and '.join(times['lightgbm'])} times as long as one of LightGBM, in regression and classification, and "
         f"{' and '.join(times['hgb'])} times as long as one of HistGradientBoosting."
     )
@@ -198,14 +232,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=os.environ.get("PHIMAP_DATA"), help="fit what the page lacks")
     parser.add_argument("--figure", type=Path, default=FIGURE, help="file to write: .svg, .png or .pdf")
+    parser.add_argument("--table", action="store_true", help="print the fits beside the page, and draw nothing")
     options = parser.parse_args()
     if options.data is not None:
         fit(Path(options.data))
     text = PAGE.read_text(encoding="utf-8")
     found = pairs_of(text)
-    with_sampler(found)
-    measured = re.search(r"Measured (\d{4}-\d{2}-\d{2})", text)
-    draw(found, "" if measured is None else measured[1], options.figure)
+    with_sampler(found, text)
+    if options.table:
+        print("\n".join(sampler_table(found, text)))
+        return
+    draw(found, measured(text)[0][: len("2026-11-27")], options.figure)
     print(caption(found, text))
 
 
