@@ -27,7 +27,7 @@ class Block:
 def pages() -> list[Path]:
     """Every Markdown page that a reader may paste from."""
     documents = (path for path in (ROOT / "docs").rglob("*.md") if path.relative_to(ROOT).parts[1] not in _MADE)
-    return [*sorted(ROOT.glob("*.md")), *sorted(documents)]
+    return [*sorted(ROOT.glob("*.md")), *sorted(documents), *sorted(ROOT.glob("benchmarks/*/README.md"))]
 
 
 def blocks(page: Path) -> Iterator[Block]:
