@@ -18,6 +18,8 @@ from tests.support.pages import ROOT, Block, blocks, commands, pages
 PAGES = {str(path.relative_to(ROOT)): list(blocks(path)) for path in pages()}
 #: `tests/test_readme.py` runs the README, and looks at what it gives.
 SLOW = {"docs/explanation/doubly_stochastic.md", "docs/howto/comparing.md", "docs/howto/learners.md"}
+#: "Three pages of one screen" of the front page.
+SHORT = ["docs/what_the_default_does.md", "docs/make_it_faster.md", "docs/put_it_to_work.md"]
 RUN = [
     pytest.param(name, marks=pytest.mark.slow if name in SLOW else ())
     for name, found in PAGES.items()
@@ -50,6 +52,15 @@ def test_every_block_has_a_language_and_a_reason(name):
         assert block.language in {"python", "sh", "console", "text"}, f"{where}: {block.language!r} is no language."
         if block.not_run is not None:
             assert len(block.not_run.split()) >= 3, f"{where}: a block that is not run needs a reason."
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_pages_of_one_screen_are_short(name):
+    """Words beside the code; marks of tables and lists are none."""
+    text = re.sub(r"^```.*?^```$", "", (ROOT / name).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"\]\(\S+?\)", "]", text)
+    n_words = sum(any(letter.isalnum() for letter in word) for word in text.split())
+    assert n_words <= 300, f"{n_words} words. Move what few readers need to the page it links to."
 
 
 @pytest.mark.parametrize(("name", "block"), SHELL, ids=[f"{name}:{block.line}" for name, block in SHELL])
