@@ -57,8 +57,8 @@ def test_the_page_shows_the_table_of_today(script, found):
     assert table.count("\n") == 3 + len(script.SAMPLED)
 
 
-def test_other_splits_of_the_file_are_left_out(script):
-    page = PAGE.replace("; splits 0.", "; splits 0, 1, 2.")
-    first = PAGE.replace("; splits 0, 1, 2.", "; splits 0.")
-    assert len(script.fits_of_sampler(page)) == 3 * len(script.fits_of_sampler(first)) == 3 * len(script.SAMPLED)
-    assert script.measured(page)[1] == {0, 1, 2}
+@pytest.mark.parametrize("splits", [[0], [1, 2], [0, 1, 2]])
+def test_only_fits_of_the_splits_of_the_page_count(script, splits):
+    page = re.sub(r"; splits [\d, ]+\.", f"; splits {', '.join(map(str, splits))}.", PAGE)
+    assert script.measured(page)[1] == set(splits)
+    assert len(script.fits_of_sampler(page)) == len(splits) * len(script.SAMPLED)
