@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from safetensors.numpy import save_file
 
 import phimap as pm
 from tests.cli.test_bad_input import FIXED, assert_refused
@@ -52,6 +54,29 @@ def test_refusals(phimap, file, tmp_path):
     assert_refused(phimap("export", file, tmp_path / "none" / "m.onnx"), "no folder")
     assert (own.read_text(), (tmp_path / "predict.py").read_text()) == ("notes", "print(1)")
     phimap("export", file, own, "--force")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "predict.py"])
+def test_files_of_a_folder_that_are_not_ours_are_kept(phimap, file, tmp_path, name):
+    """A model.safetensors of another program was replaced."""
+    words = ("export", file, tmp_path, "--numpy")
+    save_file({"weight": np.ones(3)}, tmp_path / name, {"format": "pt"})
+    theirs = (tmp_path / name).read_bytes()
+    assert_refused(phimap(*words), f"OUT {tmp_path / name}: holds something that is no exported model", "--force")
+    assert [one.name for one in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_bytes() == theirs
+    assert phimap(*words, "--force").exit_code == 0
+    # The second run replaces an export, which is ours, and an empty file.
+    (tmp_path / name).write_bytes(b"")
+    for _ in range(2):
+        assert phimap(*words).exit_code == 0
+
+
+def test_an_export_keeps_the_model_that_it_reads(phimap, file, tmp_path):
+    model = shutil.copy(file, tmp_path / "model.safetensors")
+    refused = phimap("export", model, tmp_path, "--numpy", "--force")
+    assert_refused(refused, "is the input file, which is never overwritten")
+    assert model.read_bytes() == file.read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -267,7 +267,7 @@ class ExportOptions:
     target: Annotated[Path, Option("ONNX file; with --numpy a folder.", positional=True)]
     numpy: Annotated[bool, Option("Write model.safetensors and predict.py, which needs NumPy alone.")] = False
     json: Json = False
-    force: Annotated[bool, Option("Replace a file that is no ONNX model, or a predict.py that is not ours.")] = False
+    force: Annotated[bool, Option("Replace files that phimap export did not write.")] = False
 
 
 @dataclass(frozen=True)
