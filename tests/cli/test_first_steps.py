@@ -131,8 +131,12 @@ def test_names_of_unused_columns_may_repeat(phimap, tmp_path):
 
 def test_the_solver_is_told_with_verbose(phimap, tables):
     words = ("fit", tables / "numbers.csv", "--target", "y", *SMALL[:-1])
-    assert "solver: cholesky" not in phimap(*words).stderr
-    assert "solver: cholesky" in phimap(*words, "--verbose").stderr
+    plain, told, both = (phimap(*words, *more) for more in ((), ("--verbose",), ("--verbose", "-q")))
+    assert "solver: cholesky" not in plain.stderr
+    assert "solver: cholesky" in told.stderr
+    assert "solver_choice" not in plain.stdout
+    for done in (told, both):
+        assert "\nsolver_choice about " in done.stdout
 
 
 def test_memory_errors_name_options():

@@ -51,8 +51,9 @@ def facts(result: Result, report_seconds: float) -> list[Fact]:
         Fact("metric", metric_kind(result.model)),
         Fact("features", result.n_components),
         Fact("solver", result.model.solution_.form),
-        Fact("solver_choice", result.model.solution_.choice),
     ]
+    if result.options.verbose or result.options.json:
+        found.append(Fact("solver_choice", result.model.solution_.choice))
     length_scale = length_scale_of(result.model.kernel_)
     if length_scale is not None:
         found.append(Fact("length_scale", length_scale, ".4g"))
