@@ -9,10 +9,13 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
+from sklearn.datasets import dump_svmlight_file
 
 import phimap as pm
 
@@ -62,25 +65,75 @@ def test_far_rows_are_told_in_the_units_of_the_table(phimap, prices, tmp_path):
     assert "for example with 9e+04 in column 'price', which was " in told
 
 
+PLANNED = ("-q", "--features", "32", "--machine", "reference")
+
+
 def test_packed_files_are_read_by_fit_and_by_plan(phimap, tables, tmp_path):
-    plain = (tables / "numbers.csv").read_bytes()
+    """Packed texts, workbooks, libsvm files, folders of parts and patterns: all that `phimap fit` reads of columns."""
+    plain, frame = (tables / "numbers.csv").read_bytes(), pd.read_csv(tables / "numbers.csv")
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(plain))
     (tmp_path / "t.csv.bz2").write_bytes(bz2.compress(plain))
     with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
         archive.writestr("t.csv", plain)
+    frame.to_excel(tmp_path / "t.xlsx", index=False)
+    frame.to_json(tmp_path / "t.json", orient="records", double_precision=15)
+    dump_svmlight_file(frame.iloc[:, :3], frame["y"], str(tmp_path / "t.libsvm"), zero_based=False)
+    for name, write in (("csv", "to_csv"), ("parquet", "to_parquet")):
+        (tmp_path / name).mkdir()
+        for part, rows in enumerate((frame[:100], frame[100:])):
+            getattr(rows, write)(tmp_path / name / f"{part}.{name}", index=False)
     expected = fit(phimap, tables / "numbers.csv").stdout.splitlines()[:4]
-    planned = ("--target", "y", "-q", "--features", "32", "--machine", "reference")
-    whole = phimap("plan", tables / "numbers.csv", *planned).stdout
-    for name in ("t.csv.gz", "t.csv.bz2", "t.zip"):
-        assert fit(phimap, tmp_path / name).stdout.splitlines()[:4] == expected
-        assert phimap("plan", tmp_path / name, *planned).stdout == whole
+    whole = phimap("plan", tables / "numbers.csv", "--target", "y", *PLANNED).stdout
+    for name in ("t.csv.gz", "t.csv.bz2", "t.zip", "t.xlsx", "t.json", "t.libsvm", "csv", "csv/*.csv", "parquet"):
+        target = "label" if name == "t.libsvm" else "y"
+        done = phimap("fit", tmp_path / name, "--target", target, *SMALL)
+        assert done.stdout.splitlines()[:4] == expected, name
+        done = phimap("plan", tmp_path / name, "--target", target, *PLANNED)
+        assert done.exit_code == 0, done.stderr
+        # Parquet is read faster, so the times differ.
+        end = ":" if name == "parquet" else None
+        assert done.stdout.split(end)[0] == whole.split(end)[0], name
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz"])
+def test_plan_estimates_the_rows_of_a_long_folder(phimap, tmp_path, monkeypatch, ending):
+    monkeypatch.setattr("phimap.cli.table_size._HEAD_BYTES", 2**12)
+    rng, ends = np.random.default_rng(0), [0, 10, 6_000, 20_000]
+    table = pd.DataFrame({"a": rng.normal(size=ends[-1]), "y": rng.integers(0, 3, ends[-1])})
+    for part, (start, stop) in enumerate(pairwise(ends)):
+        folder = tmp_path / "t" / f"day={part}"
+        folder.mkdir(parents=True)
+        table[start:stop].to_csv(folder / f"t.{ending}", index=False)
+    done = phimap("plan", tmp_path / "t", "--target", "y", *PLANNED, "--json")
+    found = json.loads(done.stdout)
+    assert found["rows_estimated"] is True
+    assert found["workload"]["n_rows"] == pytest.approx(ends[-1], rel=0.03)
+    # The folders add a column.
+    assert (found["workload"]["n_columns"], found["workload"]["n_targets"]) == (2, 3)
+
+
+def test_plan_refuses_to_read_long_files_whole(phimap, tables, tmp_path, monkeypatch):
+    frame = pd.read_csv(tables / "numbers.csv")
+    frame.to_excel(tmp_path / "t.xlsx", index=False)
+    dump_svmlight_file(frame.iloc[:, :3], frame["y"], str(tmp_path / "t.svm"))
+    frame.to_json(tmp_path / "t.json", orient="records")
+    monkeypatch.setattr("phimap.cli.table_size._HEAD_BYTES", 2**12)
+    monkeypatch.setattr("phimap.cli.table_size._SHEET_BYTES", 2**12)
+    (tmp_path / "images").mkdir()
+    Image.new("L", (4, 4)).save(tmp_path / "images" / "a.png")
+    for name in ("t.xlsx", "t.svm", "t.json", "images"):
+        done = phimap("plan", tmp_path / name, *PLANNED)
+        assert done.exit_code == 2
+        assert done.stderr.startswith(f"error: {tmp_path / name}: ")
+        assert done.stderr.endswith("Give --rows and --columns in its place.\n")
+        assert len(done.stderr.splitlines()) == 1
 
 
 def test_plan_estimates_the_rows_of_a_long_packed_file(phimap, tmp_path, monkeypatch):
     monkeypatch.setattr("phimap.cli.table_size._HEAD_BYTES", 2**12)
     rows = "\n".join(f"{k % 100},{k % 7}.5" for k in range(20_000))
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(f"a,y\n{rows}\n".encode()))
-    told = phimap("plan", tmp_path / "t.csv.gz", "--target", "y", "-q", "--features", "32", "--machine", "reference")
+    told = phimap("plan", tmp_path / "t.csv.gz", "--target", "y", *PLANNED)
     found = float(told.stdout.split(" rows x ")[0].split()[-1].replace(",", ""))
     assert found == pytest.approx(20_000, rel=0.02)
 

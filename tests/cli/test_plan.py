@@ -147,8 +147,8 @@ def test_errors_are_one_line(phimap, words, message):
     assert result.stderr.count("\n") == 1
 
 
-def test_folders_and_damaged_texts_are_refused(phimap, tables, tmp_path):
-    assert "is a folder" in phimap("plan", tables, *REFERENCE).stderr
+def test_mixed_folders_and_damaged_texts_are_refused(phimap, tables, tmp_path):
+    assert "Name those of one format by a pattern" in phimap("plan", tables, *REFERENCE).stderr
     packed = tmp_path / "t.csv.gz"
     packed.write_bytes(b"\x1f\x8b")
     assert "t.csv.gz: damaged or no text file" in phimap("plan", packed, *REFERENCE).stderr

@@ -8,16 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
+from phimap._files import file_and_member
 from phimap.io import DataError, Rows, open_rows, read_through
 from phimap.io.archive import explained_damage, stored_name, uncompressed
-from phimap.io.formats import PACKED, checked_format
+from phimap.io.formats import PACKED, checked_format, is_image_folder, parts_of
 from phimap.io.frame import Frame
 from phimap.tables.targets import are_classes
 
 # Number of bytes of a text file that are read, about ten thousand rows. This takes a few hundredths of a second.
 _HEAD_BYTES = 2**22
-# The formats that the cost model assumes for files other than text.
-_FORMATS = {".parquet": "parquet", ".feather": "parquet", ".arrow": "parquet", ".npy": "npy", ".npz": "npy"}
+# The formats that the cost model assumes for files that store their number of rows, whatever their size.
+_STORED = {".parquet": "parquet", ".feather": "parquet", ".arrow": "parquet", ".npy": "npy", ".npz": "npy"}
+# Largest size of Excel files, which are read whole. A megabyte takes a few seconds.
+_SHEET_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -51,23 +54,37 @@ class TableSize:
 
 def table_size(path: str, target: str | None, task: str) -> TableSize:
     """Return the size of a table. If no `target` is given, one of the columns is assumed to be the target."""
-    file = Path(path.rpartition(".npz:")[0] + ".npz" if ".npz:" in path else path)
-    if file.is_dir():
-        raise DataError(f"{path}: is a folder. Name one of its files, or give --rows and --columns.")
-    found_format = checked_format(file)
-    if file.suffix.lower() in _FORMATS:
-        return _described(path, target, task, _FORMATS[file.suffix.lower()])
-    if not found_format.is_text:
-        raise DataError(
-            f"{path}: how many rows such a file holds is not known before it is read. Give --rows and --columns."
-        )
+    file, _ = file_and_member(path)
+    if is_image_folder(file):
+        raise _unknown(path, "is a folder of images, whose size depends on how they are read")
+    parts = parts_of(file)
+    files = (file,) if parts is None else parts
+    kind, stored = checked_format(files[0]), _STORED.get(files[0].suffix.lower())
+    sizes = {one: one.stat().st_size for one in files}
+    n_bytes, packed = sum(sizes.values()), any(one.suffix.lower() in PACKED for one in files)
+    if stored or (n_bytes <= (_SHEET_BYTES if ".xlsx" in kind.suffixes else _HEAD_BYTES) and not packed):
+        return _described(path, target, task, stored or "csv")
+    if not kind.is_text or (parts and ".json" in kind.suffixes):
+        raise _unknown(path, "how many rows it holds is not known before it is read")
+    # The lines of the largest file stand for the lines of all files.
+    sample = max(files, key=lambda one: sizes[one])
     with tempfile.TemporaryDirectory(prefix="phimap-") as folder:
-        head, share = _head(file, Path(folder))
+        head, share = _head(sample, Path(folder))
         try:
-            found = _described(str(head), target, task, "csv")
+            found = _described(str(head), None if parts else target, task, "csv")
         except DataError as error:
+            if share < 1 and head.suffix == ".json":
+                raise _unknown(path, "how many records it holds is not known before it is read") from None
             raise DataError(str(error).replace(str(head), path)) from None
-    return replace(found, n_rows=round(found.n_rows / share), estimated=share < 1)
+    share *= sizes[sample] / max(n_bytes, 1)
+    n_rows = round(found.n_rows / share)
+    # Folders may add columns, and types may differ between parts.
+    found = _described(path, target, task, "csv", n_rows) if parts else replace(found, n_rows=n_rows)
+    return replace(found, estimated=share < 1)
+
+
+def _unknown(path: str, why: str) -> DataError:
+    return DataError(f"{path}: {why}. Give --rows and --columns in its place.")
 
 
 def _head(file: Path, folder: Path) -> tuple[Path, float]:
@@ -90,20 +107,24 @@ def _head(file: Path, folder: Path) -> tuple[Path, float]:
     return copy, len(text) / max(size, 1)
 
 
-def _described(path: str, target: str | None, task: str, file_format: str) -> TableSize:
-    """The size of a table that stores its number of rows, or that is small enough to be read as a whole."""
+def _described(path: str, target: str | None, task: str, file_format: str, n_rows: int | None = None) -> TableSize:
+    """The size of a table. If `n_rows` is not given, rows are counted, unless the file stores their number."""
     table = open_rows(path, target, bad_rows="skip")
     # `read_through` accepts columns that are not numeric, so they are counted as well.
-    table, (y, n_rows) = read_through(table, _targets_and_rows)
+    table, (y, n_rows) = read_through(table, lambda rows: (_first_targets(rows), n_rows or _counted(rows)))
     columns = int(np.prod(table.sample_shape)) - (target is None)
     return TableSize(n_rows, max(columns, 1), _n_outputs(y, task), file_format, mixed=isinstance(table, Frame))
 
 
-def _targets_and_rows(table: Rows) -> tuple[np.ndarray | None, int]:
-    """Return the targets of the first batch, and the number of rows, which is counted if the file does not store it."""
+def _first_targets(table: Rows) -> np.ndarray | None:
+    """Return the targets of the first batch."""
     _, y = next(iter(table.batches()))
-    counted = sum(len(X) for X, _ in table.batches()) if table.n_rows is None else 0
-    return None if table.target_name is None else np.asarray(y), table.n_rows or counted
+    return None if table.target_name is None else np.asarray(y)
+
+
+def _counted(table: Rows) -> int:
+    """Return the number of rows, which is counted if the file does not store it."""
+    return sum(len(X) for X, _ in table.batches()) if table.n_rows is None else table.n_rows
 
 
 def _n_outputs(y: np.ndarray | None, task: str) -> int:
