@@ -45,9 +45,9 @@ class Stages:
     verbose: bool | int = False
     finished: list[Stage] = field(default_factory=list)
 
-    def tell(self, text: str) -> None:
-        """Write a line between stages if `verbose` is at least 2."""
-        if self.verbose > 1:
+    def tell(self, text: str, verbose: int = 2) -> None:
+        """Write a line between stages if the recorder is at least as `verbose` as given here."""
+        if self.verbose >= verbose:
             _write_line(text)
 
     @contextmanager

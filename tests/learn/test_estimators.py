@@ -167,6 +167,19 @@ def test_constant_columns_and_rows_give_no_nan(streamed):
     np.testing.assert_allclose(model.predict(same), y.mean(), atol=1e-6)
 
 
+@pytest.mark.parametrize("learner", [pm.KernelRegressor, pm.KernelClassifier])
+def test_first_rows_say_what_they_fix(learner, capsys, rng):
+    X = rng.normal(size=(80, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = learner("gaussian", 32, metric=None, verbose=True).partial_fit(X[:40], y[:40])
+    told = "fixed by these first rows: kernel (Gaussian), width (32), scaling and map. Later rows change coefficients"
+    assert capsys.readouterr().err.count(told) == 1
+    # The second call, and a model that is not verbose, say nothing of it.
+    model.partial_fit(X[40:], y[40:])
+    learner("gaussian", 32, metric=None).partial_fit(X, y)
+    assert "fixed by" not in capsys.readouterr().err
+
+
 def test_constant_columns_are_left_out_and_told(capsys):
     X, y = problem(200)
     X[:, 2] = 5.0

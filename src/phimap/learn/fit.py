@@ -190,6 +190,8 @@ def start_state(
         state.accumulate(rows, mapping_of(mapped, targets, settings.compute), settings.n_jobs, advance)
     inputs = inputs.filled(summary.sample.X) if settings.fills_missing else inputs
     fitted = Fitted(inputs, targets, mapped, settings.seed, summary.n_rows, search)
+    kernel = f"kernel ({type(mapped.kernel).__name__}), width ({mapped.width:,})"
+    stages.tell(f"fixed by these first rows: {kernel}, scaling and map. Later rows change coefficients alone.", 1)
     return FitResult(fitted, state, stages.finished)
 
 

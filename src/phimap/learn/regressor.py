@@ -407,11 +407,12 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add rows to the training data.
 
-        The rows of the first call fix the scaling, the length scale and the feature map, so these rows should be
-        typical. After `fit` the map does not change. The coefficients are computed when they are next needed.
+        The rows of the first call fix the scaling, the kernel, its metric, the number of features and the map, so these
+        rows should be typical; with `verbose` a line says so. Later rows, and rows after `fit`, change the coefficients
+        alone, which are computed when they are next needed.
 
-        Kernel, metric and number of features are chosen only on the rows of the first call. A model that learns rows in
-        parts therefore has larger errors than a fit to all rows. If all rows can be read again, use `fit_batches`.
+        A model that learns rows in parts therefore has larger errors than a fit to all rows. If all rows can be read
+        again, use `fit_batches`.
 
         Parameters
         ----------
