@@ -7,6 +7,7 @@ import shlex
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -16,6 +17,8 @@ from tests.support import fastapi_stub
 from tests.support.pages import ROOT, Block, blocks, commands, pages
 
 PAGES = {str(path.relative_to(ROOT)): list(blocks(path)) for path in pages()}
+# Words of all pages but those of results and of papers.
+_MOST_WORDS = 45_000
 #: `tests/test_readme.py` runs the README, and looks at what it gives.
 SLOW = {"docs/explanation/doubly_stochastic.md", "docs/howto/comparing.md", "docs/howto/learners.md"}
 #: "Three pages of one screen" of the front page.
@@ -43,6 +46,29 @@ def test_python_of_a_page_runs(name, tmp_path, monkeypatch):
             if block.language == "python" and block.not_run is None:
                 # Empty lines before the code give tracebacks the line numbers of the page.
                 exec(compile("\n" * (block.line - 1) + block.text, ROOT / name, "exec"), names)
+
+
+def test_a_model_in_skops_predicts_the_same(tmp_path, monkeypatch):
+    pytest.importorskip("skops")
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    fitted = pm.KernelRegressor("gaussian", 16, metric=None, random_state=0).fit(X, X[:, 0])
+    names = {"model": fitted}
+    (text,) = (block.text for block in PAGES["docs/howto/serving.md"] if "sio.load" in block.text)
+    exec(text, names)
+    assert names["model"] is not fitted
+    np.testing.assert_array_equal(names["model"].predict(X), fitted.predict(X))
+    assert all(name.startswith(("phimap.", "numpy.random.bit_generator.SeedSequence")) for name in names["types"])
+
+
+def test_the_documentation_stays_short():
+    """A reader pays for each word. Tables of results, and the list of papers, are looked up and not read."""
+    counted = {
+        name: len((ROOT / name).read_text(encoding="utf-8").split())
+        for name in PAGES
+        if name.startswith("docs/") and not name.startswith(("docs/results/", "docs/papers.md"))
+    }
+    assert sum(counted.values()) <= _MOST_WORDS, sorted(counted.items(), key=lambda one: -one[1])[:5]
 
 
 @pytest.mark.parametrize("name", PAGES)
