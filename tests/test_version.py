@@ -17,3 +17,6 @@ def test_every_place_names_the_same_version():
     assert changes is not None
     # A development version gathers the changes of the release that it becomes.
     assert changes[1] == version.split(".dev")[0]
+    # README need not name it.
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"phimap(?:==| v?)(\d+\.\d[\w.]*)", readme)) <= {version}

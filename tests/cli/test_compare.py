@@ -91,3 +91,15 @@ def test_columns_that_look_grouped_have_the_names_of_the_table(phimap, tmp_path,
     assert "such as 'c0', are" in phimap("compare", tmp_path / "t.npy", "--target", 5, *words).stderr
     np.savetxt(tmp_path / "t.csv", X, delimiter=",", header="p,q,r,s,t,u", comments="")
     assert "such as 'p', are" in phimap("compare", tmp_path / "t.csv", "--target", "u", *words).stderr
+
+
+@pytest.mark.filterwarnings("always::phimap.learn.rows.grouped.GroupedRowsWarning")
+def test_rows_that_look_grouped_are_told_with_the_option(phimap, tmp_path, rng):
+    X = np.c_[rng.standard_normal((50, 4))[np.repeat(np.arange(50), 4)], rng.standard_normal((200, 2))]
+    np.savetxt(tmp_path / "t.csv", X, delimiter=",", header="p,q,r,s,t,u", comments="")
+    words = (tmp_path / "t.csv", "--target", "u", "--features", 16)
+    fixed = ("--kernel", "gaussian", "--metric", "none", "--length-scale", 2, "--trees", "none")
+    for command, more in (("fit", fixed), ("compare", ("--models", "linear", "--splits", 1))):
+        (told,) = [one for one in phimap(command, *words, *more).stderr.splitlines() if "look grouped" in one]
+        assert "--groups" in told
+        assert "`groups`" not in told

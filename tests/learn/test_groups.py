@@ -55,7 +55,7 @@ def test_the_error_of_the_fit_is_that_of_new_groups(rng):
 
 def test_rows_that_look_grouped_are_noted(rng):
     X, y, _ = grouped(rng)
-    with pytest.warns(GroupedRowsWarning, match="150 groups"):
+    with pytest.warns(GroupedRowsWarning, match="150 groups .* Give fit `groups`; else"):
         pm.KernelRegressor(n_components=32, random_state=0, **GAUSSIAN).fit(X, y)
     sample = Reservoir(0)
     sample.update(X, y)

@@ -12,7 +12,7 @@ from phimap.comparison import Comparison, ModelResult
 from phimap.report import Permutations, figures, kernel_figures
 from phimap.report.comparison import error_against_time
 from phimap.report.curves import WidthAdvice
-from phimap.report.page import _advice, _columns, environment
+from phimap.report.page import SEARCH_CAPTION, _advice, _columns, environment
 
 
 @pytest.mark.parametrize(("n_classes", "per_class"), [(2, 10_695), (10, 10_695), (20, 10_695), (20, 12)])
@@ -97,6 +97,21 @@ def test_labels_of_the_search_do_not_overlap(n_kernels):
     )
     # Turned by 30 degrees, neighbours are half of their distance apart, and a line is 12 points high.
     assert (np.diff(places[:, 0]) * 72 / plot.figure.dpi >= 24).all()
+
+
+def test_the_caption_of_the_search_names_what_the_axis_shows():
+    log = SimpleNamespace(
+        errors=np.array([0.9, 0.5]),
+        n_rows=np.full(2, 1000),
+        n_components=np.full(2, 256),
+        kernels=["laplacian"] * 2,
+        metrics=["none"] * 2,
+    )
+    plot = kernel_figures.search(log)
+    assert plot.axes.get_ylabel() == "mean squared error / variance"
+    # The variance is the error of the mean.
+    assert SEARCH_CAPTION.startswith("Every trial in order: the mean squared error of")
+    assert "where 1 is the error of the mean" in SEARCH_CAPTION
 
 
 @pytest.mark.parametrize("n_trials", [1, 2, 5, 12, 45, 120])

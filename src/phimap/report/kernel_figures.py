@@ -34,6 +34,8 @@ _HIGHEST_ERROR = 1.3
 # Least width of the axes of the search, and least distance of two names of kernels, in points. The names are turned by
 # 30 degrees, so the height of a line is the sine of the angle times the distance.
 _WIDTH, _APART = 300.0, 34.0
+#: What the vertical axis of the search shows, in units of the variance, and its caption names.
+SEARCH_ERROR = "mean squared error"
 _MARKS = {"none": ("o", MUTED, "no metric"), "diagonal": ("s", MAIN, "diagonal"), "full": ("D", SECOND, "full")}
 
 
@@ -153,7 +155,7 @@ def search(log: SearchLog) -> Plot:
         axes.set_xlim(-0.8, errors.size - 0.2)
         axes.tick_params(axis="x", length=0)
         axes.grid(axis="x", visible=False)
-        axes.set_ylabel("mean squared error / variance")
+        axes.set_ylabel(f"{SEARCH_ERROR} / variance")
         legend_above(axes, 20)
     return plot
 

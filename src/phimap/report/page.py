@@ -124,6 +124,13 @@ def render(facts: Facts) -> str:
     return environment().get_template("report.html.jinja").render(facts=facts, sections=_sections(facts))
 
 
+#: The caption of the trials of the search.
+SEARCH_CAPTION = (
+    f"Every trial in order: the {kernel_figures.SEARCH_ERROR} of a small model on rows it has not seen, where 1 is the "
+    "error of the mean. Each kernel tries its widths, then follows its metrics. Trials above the frame are not shown."
+)
+
+
 def environment() -> Any:
     """Return the Jinja environment of the page templates; it escapes all inserted text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -143,12 +150,7 @@ def _sections(facts: Facts) -> list[tuple[str, list[tuple[Plot | Bars, str]]]]:
         sections.append(("Probabilities", _probabilities(facts.certainty)))
     sections.append(("What the error depends on", _dependence(facts)))
     if facts.search is not None:
-        caption = (
-            "Every trial in order: the mean squared error of a small model on rows it has not seen, where 1 is the "
-            "error of the mean. Each kernel tries its widths, then follows its metrics. Trials "
-            "above the frame are not shown."
-        )
-        sections.append(("How the kernel was chosen", [(kernel_figures.search(facts.search), caption)]))
+        sections.append(("How the kernel was chosen", [(kernel_figures.search(facts.search), SEARCH_CAPTION)]))
     caption = "Where the time went, and the highest memory of the process by the end of each stage."
     sections.append(("Time and memory", [(bars.time_and_memory(facts.stages), caption)]))
     return [(title, drawn) for title, drawn in sections if drawn]
