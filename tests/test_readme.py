@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import runpy
 
+import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
+from sklearn.metrics import root_mean_squared_error
 from typer.testing import CliRunner
 
 from phimap.cli.commands import app
+from phimap.io import ProportionalHoldout
 from tests.support.pages import ROOT, Block, blocks, commands
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -39,11 +42,22 @@ def test_python_runs(tmp_path, monkeypatch):
 def test_shell_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(ROOT / "examples" / "demo_data.py"))["main"](tmp_path / "demo")
+    said = []
     for program, *arguments in commands(block("sh", "phimap fit demo")):
         assert program == "phimap"
         # In this process: a new one for each line would spend most of its time on loading libraries.
         done = CliRunner().invoke(app, arguments)
         assert done.exit_code == 0, f"{arguments}\n{done.stderr}"
+        said.append(done.stdout)
+    # The first model errs at most half as much as a straight line on the same held-out rows.
+    first = dict(line.split(" ", 1) for line in said[0].splitlines())
+    table = np.genfromtxt(tmp_path / "demo" / "cancer.csv", delimiter=",", names=True)
+    y = table["area_error"]
+    X = np.column_stack([table[name] for name in table.dtype.names if name != "area_error"])
+    out = ProportionalHoldout(0.1).mask(y)
+    assert int(first["rows_held_out"]) == out.sum()
+    line = root_mean_squared_error(y[out], LinearRegression().fit(X[~out], y[~out]).predict(X[out]))
+    assert float(first["RMSE"]) < 0.5 * line
     assert (tmp_path / "predictions.csv").read_text(encoding="utf-8").count("\n") == 1798
     assert (tmp_path / "cancer.html").exists()
 
