@@ -312,7 +312,7 @@ def number_steps(decimal: str) -> NumberSteps:
     """Return the steps of `numbers_in`; for the module ``re``, the patterns need its flag ``ASCII``."""
     mark, (before, after) = decimal[:1], _affixes(decimal)
     negative = (_NEGATIVE, r"-\1")
-    steps = [negative]
+    steps: list[tuple[str, str]] = [negative]
     if before:
         steps.append((rf"^([+-]?)(?:{'|'.join(map(re.escape, before))})\s*", r"\1"))
     if after:
