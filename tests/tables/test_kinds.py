@@ -6,12 +6,17 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import phimap as pm
+from phimap.tables.cells import Cells
+from phimap.tables.cells import Cells
 from phimap.tables.encoding import AmbiguousDatesWarning, UnreadCellsWarning
 
 N = 200
+# Times of a day, and their formats.
+WATCH = {"": "", " 10:30": " %H:%M", " 10:30:00": " %H:%M:%S"}
 
 
 def draws(seed: int = 0) -> np.random.Generator:
@@ -161,6 +166,38 @@ def test_dates_that_do_not_tell_the_day_from_the_month_are_said(clock):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert summary(told).kind == "date"
+
+
+@pytest.mark.parametrize("clock", WATCH)
+@pytest.mark.parametrize("form", ["%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%d-%m-%y", "%y-%m-%d", "%y/%m/%d", "%d-%m-%Y"])
+def test_years_of_two_digits(form, clock):
+    days = pd.date_range("2023-01-01 10:30", periods=N)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder = pm.TableEncoder().fit(pd.DataFrame({"c": days.strftime(form + clock)}))
+    assert encoder.summary_[0].note == f"read from text as {form}{WATCH[clock]}"
+    again = pm.TableEncoder().fit(pd.DataFrame({"c": days if clock else days.normalize()}))
+    assert encoder.columns_[0].encoding.mean == again.columns_[0].encoding.mean
+
+
+def test_years_of_two_digits_follow_the_pivot_of_posix():
+    for text, year in (("31.12.68", 2068), ("31.12.69", 1969), ("31.12.99", 1999), ("31.12.00", 2000)):
+        encoder = pm.TableEncoder(types={"c": "date"}).fit(pd.DataFrame({"c": [text, "30.12.98"]}))
+        seconds = encoder.columns_[0].encoding._seconds_of(Cells("c", pa.array([text])))
+        assert seconds.astype("datetime64[s]").item().year == year
+
+
+def test_a_year_that_may_be_a_day_is_said():
+    with pytest.warns(AmbiguousDatesWarning, match=r"read as day/month/year.*the year\. If they are year/month/day"):
+        assert summary(["15/09/23", "23/05/24"] * (N // 2), types={"c": "date"}).note == "read from text as %d/%m/%y"
+    # A wrong date, the 31 of February, does not turn all others around.
+    days = [*pd.date_range("2023-01-01", periods=N - 1).strftime("%d/%m/%y"), "31/02/24"]
+    with pytest.warns(UnreadCellsWarning):
+        assert summary(days).note.startswith("read from text as %d/%m/%y")
+
+
+def test_dates_with_years_of_other_lengths_are_no_dates():
+    assert summary([f"{1 + k % 28}/{1 + k % 12}/{100 + k % 800}" for k in range(N)]).kind != "date"
 
 
 @pytest.mark.parametrize(

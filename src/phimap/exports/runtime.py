@@ -19,7 +19,7 @@ from phimap.learn.targets.quantiles import Quantiles
 from phimap.tables.cells import number_steps
 from phimap.tables.dates import DateEncoding
 from phimap.tables.levels import LevelEncoding
-from phimap.tables.tallies import TIME_FORMS
+from phimap.tables.tallies import ALL_FORMS
 
 # Largest number of lines of the file. A person can still read such a file.
 _MOST_LINES = 300
@@ -351,7 +351,7 @@ def _facts(fitted: Fitted, source: GraphSource) -> dict[str, Any]:
         if isinstance(encoding, LevelEncoding):
             fact |= {"kind": "texts"}
         elif isinstance(encoding, DateEncoding):
-            forms = [encoding.form] if encoding.form else TIME_FORMS
+            forms = [encoding.form] if encoding.form else ALL_FORMS
             fact |= {"kind": "times", "forms": forms, "zone": encoding.zone}
         else:
             fact |= {"kind": "numbers", "from_text": encoding.from_text} | number_steps(encoding.decimal)._asdict()

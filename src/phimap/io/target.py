@@ -206,10 +206,10 @@ class TargetCheck:
     def _are_dates(self) -> bool:
         """Whether the first texts that look like numbers are dates, such as 28.12.2022."""
         from phimap.tables.cells import seconds_in, text_column
-        from phimap.tables.tallies import TIME_FORMS
+        from phimap.tables.tallies import ALL_FORMS
 
         column = text_column(np.array(self._numbers, dtype=object))
-        return any(np.isfinite(seconds_in(column, form)).all() for form in TIME_FORMS)
+        return any(np.isfinite(seconds_in(column, form)).all() for form in ALL_FORMS)
 
     def _refuse(self, y: np.ndarray, numbers: np.ndarray) -> NoReturn:
         """Raise the error for the first target that is missing or infinite."""

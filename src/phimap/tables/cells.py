@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +48,9 @@ _LOOKED_AT, _SHARE_WITH_UNIT = 1000, 0.9
 _TAIL = r"(:\d{2})(\.\d+)?(Z|[+-]\d{2}:?\d{2})?$"
 # The time zone at the end of a time.
 _ZONE = r":\d{2}(?:\.\d+)?(?P<zone>Z|[+-]\d{2}:?\d{2})$"
+# The digits of a year in a format of times, and dates of which the year may have two digits.
+_YEARS = {"%Y": r"\d{4}", "%y": r"\d{2}"}
+_SHORT_YEAR = r"^\d{1,2}([./-])\d{1,2}[./-]\d{1,2}( |$)"
 _TEXT = pa.large_string()
 _MARKS = pa.array(MISSING_MARKS, _TEXT)
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -224,6 +227,12 @@ class Cells:
     def readings(self, *, any_currency: bool = False) -> list[str]:
         """Return the ways in which the cells may be read as numbers; see `readings_of`."""
         return readings_of(self.texts, any_currency=any_currency) if self.is_text else ["."]
+
+    @property
+    def may_have_short_years(self) -> bool:
+        """Whether some cells are text like a date with a year of two digits, or all are missing."""
+        found = pc.any(pc.match_substring_regex(self._distinct, _SHORT_YEAR)).as_py() if self.is_text else False
+        return found is not False
 
     @property
     def has_negatives(self) -> bool:
@@ -414,11 +423,26 @@ def _singular(unit: str) -> str:
 
 
 def seconds_in(texts: pa.Array, form: str) -> np.ndarray:
-    """Convert texts (n,) to float64 seconds since the epoch; texts that are not times in this `form` become NaN."""
+    """Convert texts (n,) to float64 seconds since the epoch; texts that are not times in this `form` become NaN.
+
+    A year has exactly four digits, or two in a `form` with ``%y``.
+    """
     if form.endswith("%S"):
         texts = pc.replace_substring_regex(texts, _TAIL, r"\1")
+    if year := _year_in(form):
+        texts = pc.if_else(pc.match_substring_regex(texts, year), texts, None)
     times = pc.strptime(texts, format=form, unit="s", error_is_null=True)
     return times.cast(pa.int64()).cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
+
+
+@cache
+def _year_in(form: str) -> str:
+    """The pattern of the year in texts of a format; empty if it has none. ``strptime`` takes fewer digits as well."""
+    found = re.search("%[Yy]", form)
+    if found is None:
+        return ""
+    following = form[found.end() : found.end() + 1]
+    return (r"\D" if found.start() else "^") + _YEARS[found[0]] + (re.escape(following) or "$")
 
 
 def offsets_in(texts: pa.Array, form: str) -> np.ndarray:

@@ -56,7 +56,7 @@ class UnreadCellsWarning(UserWarning):
 
 
 class AmbiguousDatesWarning(UserWarning):
-    """Dates of a column can be read with the day first and with the month first."""
+    """Dates of a column can be read with the day first, and with the month or the year first."""
 
 
 class MixedCurrenciesWarning(UserWarning):
@@ -73,11 +73,12 @@ def warn_of_currencies(name: str, currencies: list[str]) -> None:
     )
 
 
-def warn_of_ambiguous(name: str, example: str) -> None:
-    """Warn that the dates of the column `name` are read with the month first, such as `example`, by guess."""
+def warn_of_ambiguous(name: str, example: str, order: str, other: str) -> None:
+    """Warn that the dates of the column `name`, such as `example`, are read in an `order` of their parts by guess."""
+    part = "year" if "year" in (order[:4], other[:4]) else "month"
     warnings.warn(
-        f"column {name!r}: dates such as {example} are read as month/day/year, as nothing tells the day from the month."
-        " If they are day/month/year, write them as YYYY-MM-DD.",
+        f"column {name!r}: dates such as {example} are read as {order}, as nothing tells the day from the {part}. If "
+        f"they are {other}, write them as YYYY-MM-DD.",
         AmbiguousDatesWarning,
         stacklevel=caller_level(),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -28,6 +29,10 @@ _WORDS, _FEW_WORDS, _DISTINCT = 5.0, 2.0, 0.3
 _LEAST_NUMBERED = 20
 # Seconds since the epoch of the year 1, the first that Python writes as a date.
 _YEAR_1 = -62135596800.0
+_DAY = 86400.0
+# Of the first and the last part of dates such as 24-05-23, one is the day if it takes at least this many times as many
+# values as the other.
+_DAYS_APART = 2
 
 
 @dataclass(frozen=True)
@@ -179,24 +184,71 @@ def _number(tally: ColumnTally, rules: Rules) -> _Made:
 
 
 def _date(tally: ColumnTally, rules: Rules) -> _Made:
-    form, found = _best(tally.seconds)
-    _tell_ambiguous(tally, form, found)
+    form, found = _date_reading(tally)
     n_missing = tally.n_rows - found.n
     encoding = DateEncoding.of_tally(found, n_missing, form, tally.zone(form))
     how = f"read from text as {form}" if form else ""
     return encoding, _reading_note(tally, found, how, "dates", encoding.example(), form), n_missing
 
 
-def _tell_ambiguous(tally: ColumnTally, form: str, found: NumberTally) -> None:
-    """Warn of dates that were read with the month first, if the same cells can be read with the day first."""
-    other = tally.seconds.get(form.replace("%m/%d", "%d/%m"))
-    if not form.startswith("%m/%d") or other is None or other.n < found.n:
-        return
+def _date_reading(tally: ColumnTally) -> tuple[str, NumberTally]:
+    """Return the format of dates and their tally, and warn if nothing tells the parts of the dates apart.
+
+    Dates such as 23/05/24 may have the year first or last. The part that takes more values is the day.
+    """
+    form, found = _best(tally.seconds)
+    ends = [
+        {one: some for one, some in tally.seconds.items() if one[2:3] == form[2:3] and (one[:2] == "%y") == is_first}
+        for is_first in (False, True)
+    ]
+    other = None
+    if "%y" in form and all(ends):
+        readings = sorted(map(_best, ends), key=lambda one: _n_days(one[1]))
+        (less, some), (more, many) = readings
+        if min(some.n, many.n) >= _LEAST_SHARE * found.n:
+            if _n_days(many) >= _DAYS_APART * _n_days(some):
+                form, found = more, many
+            elif some.n == many.n:
+                other = less if form == more else more
+    _tell_ambiguous(tally, form, found, other)
+    return form, found
+
+
+def _n_days(tally: NumberTally) -> int:
+    """The number of distinct days of the month among the sampled times."""
+    days = np.floor(tally.sample / _DAY).astype("datetime64[D]")
+    return np.unique(days - days.astype("datetime64[M]")).size
+
+
+def _tell_ambiguous(tally: ColumnTally, form: str, found: NumberTally, other: str | None = None) -> None:
+    """Warn of dates that were read in a `form`, if the same cells can be read in the `other`.
+
+    By default, the other form of dates with the month first has the day first.
+    """
+    if other is None:
+        other = re.sub("^%m(.)%d", r"%d\1%m", form)
+        if other == form or other not in tally.seconds or tally.seconds[other].n < found.n:
+            return
     seconds = found.sample[found.sample >= _YEAR_1].tolist()
     times = (datetime(1970, 1, 1) + timedelta(seconds=one) for one in seconds)
-    example = next((time for time in times if time.day != time.month), None)
+    texts = (time.strftime(form) for time in times)
+    example = next((text for text in texts if _differ(text, form, other)), None)
     if example is not None:
-        warn_of_ambiguous(tally.name, example.strftime(form))
+        warn_of_ambiguous(tally.name, example, _order(form), _order(other))
+
+
+def _differ(text: str, form: str, other: str) -> bool:
+    """Whether a date is another one in the `other` form."""
+    try:
+        return datetime.strptime(text, form) != datetime.strptime(text, other)
+    except ValueError:
+        return False
+
+
+def _order(form: str) -> str:
+    """The order of the parts of dates in words, such as ``month/day/year``."""
+    words = {"m": "month", "d": "day", "y": "year"}
+    return "/".join(words[part.lower()] for part in re.findall("%([mdyY])", form))
 
 
 def _reading_note(tally: ColumnTally, found: NumberTally, how: str, what: str, like: str, reading: str) -> str:

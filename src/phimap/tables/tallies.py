@@ -27,7 +27,8 @@ TEXT_LENGTH = 2000
 _LARGEST = 1e150
 # Seeds of the random keys that sample rows, and of the keys that divide rows into folds.
 _SAMPLE_SEED, _FOLD_SEED = 1, 2
-#: Formats of times that are tried. The one that parses the most cells is chosen.
+_CLOCKS = ("", " %H:%M", " %H:%M:%S")
+#: Formats of times with years of four digits.
 TIME_FORMS = (
     "%Y-%m-%d",
     "%Y-%m-%d %H:%M:%S",
@@ -50,7 +51,16 @@ TIME_FORMS = (
     "%B %d, %Y",
     "%d %b %Y",
     "%d %B %Y",
+    *(date + clock for clock in _CLOCKS for date in ("%m-%d-%Y", "%d-%m-%Y")),
 )
+#: Formats of times with years of two digits, of which 69 to 99 are of the 20th century.
+SHORT_FORMS = tuple(
+    date + clock
+    for clock in _CLOCKS
+    for date in ("%m/%d/%y", "%d/%m/%y", "%y/%m/%d", "%m-%d-%y", "%d-%m-%y", "%y-%m-%d", "%d.%m.%y")
+)
+#: Formats of times that are tried. The one that parses the most cells is chosen, and the first of equals.
+ALL_FORMS = (*TIME_FORMS, *SHORT_FORMS)
 # After `_ENOUGH_CELLS` cells, a decimal mark or a format is dropped unless it has parsed the share `_LEAST_SHARE` of
 # them.
 _ENOUGH_CELLS = 1000
@@ -71,7 +81,15 @@ def likely_form(cells: Cells) -> str:
     """The format of times that parses the most cells; empty unless the cells are text."""
     if not cells.is_text:
         return ""
-    return max(TIME_FORMS, key=lambda form: np.count_nonzero(~np.isnan(cells.seconds(form))))
+    return max(ALL_FORMS, key=lambda form: np.count_nonzero(~np.isnan(cells.seconds(form))))
+
+
+def forms_tried(cells: Cells) -> tuple[str, ...]:
+    """The formats of times to try on a column whose first cells are `cells`.
+
+    Years of two digits are tried only if some of these cells may have one.
+    """
+    return ALL_FORMS if cells.may_have_short_years else TIME_FORMS
 
 
 class CellSample:
@@ -311,7 +329,7 @@ class ColumnTally:
             readings = cells.readings(any_currency=self.wanted == "number")
             self.numbers = {reading: NumberTally(self.name) for reading in readings}
         if self.wanted == "date" or (self.wanted is None and form in ("time", "text")):
-            self.seconds = {one: NumberTally(self.name) for one in (TIME_FORMS if text else ("",))}
+            self.seconds = {one: NumberTally(self.name) for one in (forms_tried(cells) if text else ("",))}
         if self.wanted in ("number", "date") or (self.wanted is None and not text):
             self.levels = None
 
