@@ -205,3 +205,22 @@ def test_new_categories_are_noted_once_a_column(phimap, labelled, tmp_path):
         f"{start} 'street': 1 cell has a category new for the model, such as 'street 1000'. {end}",
         f"{start} 'colour': 1 cell has a category new or too rare for the model, such as 'grey'. {end}",
     ]
+
+
+@pytest.mark.parametrize("sign", ["%", ""])
+@pytest.mark.parametrize("word", ["", "ab"])
+def test_targets_that_are_no_numbers_are_not_scored(phimap, tmp_path, rng, sign, word):
+    size = rng.normal(size=80)
+    share = [f"{value:.1f}{sign}" for value in 30 + 8 * size]
+    share[3], share[4] = "pending", ""
+    file, model, out = (tmp_path / name for name in ("t.csv", "m.phimap", "p.csv"))
+    data = pd.DataFrame({"size": size, "floor": [f"{word}{k % 3}" for k in range(80)], "share": share})
+    data.to_csv(file, index=False)
+    phimap("fit", file, "--target", "share", "--types", "share=number", *SMALL, "--model", model)
+    done = phimap("predict", model, file, "--target", "share", "--output", out)
+    assert "what is no number in" in done.stderr
+    assert "'share', such as 'pending', counts as missing" in done.stderr
+    assert values(done.stdout)["rows"] == "78"
+    assert pd.read_csv(out)["prediction"].notna().all()
+    data.assign(share="soon").to_csv(file, index=False)
+    assert_refused(phimap("predict", model, file, "--target", "share"), "target 'share' holds text, such as 'soon'")

@@ -66,9 +66,12 @@ class ModelRows:
         options: dict[str, Any] = {"bad_rows": BadRows() if strict else skipping}
         if names is not None and not is_array:
             options["columns"] = names
+        # Targets that are not numbers count as missing, as in a fit whose `types` say that the target is a number.
+        amounts = target if task_of(model) == "regression" and not is_array and not _is_position(target) else None
+        of_target = {} if amounts is None or strict else {amounts: "number"}
         if self._encoder is not None:
             kinds = {column.name: _kind(column) for column in self._encoder.columns_ if column.name in (names or ())}
-            types = {name: kind for name, kind in kinds.items() if kind is not None}
+            types = {name: kind for name, kind in kinds.items() if kind is not None} | of_target
             with _missing_columns_named(data, options.get("columns", ())):
                 self.table: Rows = open_frame(path, target, types=types, **options)
         else:
@@ -77,7 +80,7 @@ class ModelRows:
                 options.pop("columns", None)
                 options["size"] = getattr(model, "resized_", None)
                 options["channels"] = shape[2] if len(shape) == 3 else None
-            types = dict.fromkeys(options.get("columns", ()), "number")
+            types = dict.fromkeys(options.get("columns", ()), "number") | of_target
             dtype = getattr(model, "input_dtype_", "float32")
             with _missing_columns_named(data, options.get("columns", ())):
                 self.table = open_table(path, target, types=types, dtype=dtype, **options)
@@ -162,6 +165,11 @@ def _missing_columns_named(data: str, needed: Sequence[str]) -> Iterator[None]:
             f"{'it' if len(missing) == 1 else 'them'}, with empty cells where the value is not known. The file has "
             f"{closest_first(missing[0], error.names)}."
         ) from error
+
+
+def _is_position(target: str | None) -> bool:
+    """Whether a target is given by its position, or not at all."""
+    return target is None or target.lstrip("-").isdigit()
 
 
 def _kind(column: EncodedColumn) -> str | None:

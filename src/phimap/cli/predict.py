@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from phimap._files import one_line
 from phimap.cli.describe import task_of
 from phimap.cli.errors import complain
 from phimap.cli.far_rows import FarRows
@@ -117,6 +118,11 @@ def _predictions(
         row_names = opened.table.row_names
         names = {} if row_names is None else {"file": [row_names[number - 1] for number in numbers]}
         yield pa.table({**names, **prediction_columns(model, predicted), **columns}), numbers
+    if scores is not None and not scores.n and (text := opened.table.unread_target) is not None:
+        raise DataError(
+            f"{data}: target {opened.table.target_name!r} holds text, such as {one_line(text)!r}, the model predicts "
+            "numbers. Name the column that the model was trained on."
+        )
 
 
 def prediction_columns(model: Any, predicted: np.ndarray) -> dict[str, Any]:

@@ -94,6 +94,11 @@ class Rows(ABC):
             self._text_target.expected = True
 
     @property
+    def unread_target(self) -> str | None:
+        """The first target so far that is text and not a number, if the target is said to be a number."""
+        return None if self._text_target is None else self._text_target.first_unread
+
+    @property
     def where(self) -> str:
         """The name of the file in messages."""
         return self._where

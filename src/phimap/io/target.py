@@ -43,11 +43,14 @@ class TextTarget:
         Whether a model predicts numbers. Few distinct amounts, and numbers without units, are then not labels.
     notes : tuple of str
         How amounts were read, and an example of a cell that could not be read.
+    first_unread : str or None
+        The first cell that is not a number, if the target is a number.
     """
 
     def __init__(self, name: str, *, wanted: bool, decimal: str) -> None:
         self.wanted, self.expected = wanted, wanted
         self.notes: tuple[str, ...] = ()
+        self.first_unread: str | None = None
         self._name, self._decimal = name, decimal
         # How amounts are read, as an argument of `numbers_in`; "" for labels, None until a block decides.
         self._reading: str | None = None
@@ -60,8 +63,9 @@ class TextTarget:
             return None
         found = _numbers(texts, self._reading)
         unread = np.isnan(found) & (texts != "")
-        if self.wanted and unread.any() and len(self.notes) == 1:
-            other = one_line(texts[int(unread.argmax())])
+        if self.wanted and unread.any() and self.first_unread is None:
+            self.first_unread = str(texts[int(unread.argmax())])
+            other = one_line(self.first_unread)
             self.notes += (f"what is no number in the target {self._name!r}, such as {other!r}, counts as missing",)
         return found
 
