@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 # Numbers from this size on are written in scientific notation.
 _MANY = 1e7
+# Whole labels below this are written as whole numbers.
+_WHOLE = 1e15
 
 
 def number_text(value: float, digits: int) -> str:
@@ -11,6 +15,14 @@ def number_text(value: float, digits: int) -> str:
     text = f"{value:.{digits}g}"
     rounded = float(text)
     return f"{rounded:,.10g}" if 10 <= abs(rounded) < _MANY else text
+
+
+def label_text(label: Any) -> str:
+    """A label as predictions show it: truth values as ``true`` and ``false``, whole numbers without a fraction."""
+    label = label.item() if hasattr(label, "item") else label
+    if isinstance(label, bool):
+        return str(label).lower()
+    return str(int(label)) if isinstance(label, float) and label.is_integer() and abs(label) < _WHOLE else str(label)
 
 
 def reads_as_number(text: str) -> bool:

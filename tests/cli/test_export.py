@@ -99,6 +99,26 @@ def test_an_exported_program_writes_what_predict_writes(phimap, tables, tmp_path
     pd.testing.assert_frame_equal(theirs, ours, check_dtype=False, atol=1e-5)
 
 
+@pytest.mark.parametrize(("no", "yes", "labels"), [("FALSE", "TRUE", ["false", "true"]), ("0.0", "1.0", ["0", "1"])])
+def test_labels_have_one_spelling(phimap, tmp_path, rng, no, yes, labels):
+    data, model, folder = tmp_path / "t.csv", tmp_path / "m.phimap", tmp_path / "folder"
+    x = rng.normal(size=100)
+    pd.DataFrame({"x": x, "won": np.where(x > 0.5, yes, no)}).to_csv(data, index=False)
+    fixed = ("--features", "64", *FIXED, "-q", "--length-scale", "2", "--task", "classification")
+    fitted = phimap("fit", data, "--target", "won", "--model", model, *fixed)
+    assert f"rarer_class {labels[1]}\n" in fitted.stdout
+    assert phimap("predict", model, data, "--probabilities", "-o", tmp_path / "ours.csv").exit_code == 0
+    ours = pd.read_csv(tmp_path / "ours.csv", dtype=str)
+    assert ours.columns.tolist() == ["prediction", *(f"probability_{label}" for label in labels)]
+    assert sorted(set(ours["prediction"])) == labels
+    phimap("predict", model, data, "--probabilities", "-o", tmp_path / "ours.parquet")
+    assert pd.read_parquet(tmp_path / "ours.parquet").columns.tolist() == ours.columns.tolist()
+    phimap("export", model, folder, "--numpy")
+    run = (sys.executable, folder / "predict.py", folder, data, tmp_path / "theirs.csv")
+    subprocess.run(run, check=True, timeout=60)
+    assert pd.read_csv(tmp_path / "theirs.csv", dtype=str)["prediction"].tolist() == ours["prediction"].tolist()
+
+
 DAYS = pd.Timestamp("2021-03-01") + pd.to_timedelta(np.arange(200) * 5, unit="D")
 HOURS = DAYS + pd.to_timedelta(np.arange(200), unit="h")
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from phimap._number_text import number_text
+from phimap._number_text import label_text, number_text
 from phimap._printable import printable
 from phimap.advice.speed import measure_speed
 from phimap.cli.blas import blas_libraries, faster_products
@@ -107,7 +107,7 @@ def _learner(model: Any) -> list[Row]:
     if hasattr(model, "target_name_"):
         rows.append(("target", str(model.target_name_)))
     if classes is not None:
-        rows.append(("classes", some(classes), classes.tolist()))
+        rows.append(("classes", some(list(map(label_text, classes))), classes.tolist()))
     known = getattr(model, "feature_names_in_", None)
     names = "without names" if known is None else some(known)
     columns = model.n_features_in_ if known is None else known.tolist()

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from phimap._number_text import number_text
+from phimap._number_text import label_text, number_text
 from phimap._printable import printable
 
 
@@ -35,7 +35,7 @@ class Fact:
         """The value on a plain line, without thousands separators, so that programs can read it."""
         if self.form.endswith("g"):
             return number_text(self.value, int(self.form[1:-1])).replace(",", "")
-        return format(self.value, self.form)
+        return format(self.value, self.form) if self.form else label_text(self.value)
 
 
 def write(facts: Sequence[Fact], *, as_json: bool, stream: Any = None) -> None:

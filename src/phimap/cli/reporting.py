@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from phimap._number_text import number_text
+from phimap._number_text import label_text, number_text
 from phimap._progress import Stage, Stages
 from phimap.cli.describe import (
     form_text,
@@ -320,7 +320,7 @@ def _score_tiles(scores: Scores, target: str) -> list[tuple[str, str, str]]:
     balance = scores.rarer_class()
     if balance is None:
         return [*tiles, ("Balanced", f"{100 * scores.balanced_accuracy:.2f} %", "mean share found of each class")]
-    note = f"chance that a row of {balance.label} ranks above another; 0.5 is guessing"
+    note = f"chance that a row of {label_text(balance.label)} ranks above another; 0.5 is guessing"
     return [*tiles, ("AUC", f"{balance.auc:.3f}", note)]
 
 
@@ -337,7 +337,7 @@ def _data(result: Result) -> list[tuple[str, str]]:
         rows.append(("weights", result.options.weights))
     target = overview.target
     if result.task == "classification":
-        rows.append(("classes", f"{len(result.model.classes_)}: {some(result.model.classes_)}"))
+        rows.append(("classes", f"{len(result.model.classes_)}: {some(list(map(label_text, result.model.classes_)))}"))
     elif target is not None:
         shown = {name: number_text(value, 4) for name, value in target.items()}
         rows += [

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from phimap._number_text import label_text
 from phimap.cli.describe import loss_of
 from phimap.cli.output import Fact
 from phimap.learn.conformal import CoverageWarning
@@ -90,7 +91,9 @@ class Uncertainty:
             warnings.simplefilter("ignore", CoverageWarning)
             if self._probabilities:
                 shares = self._model.predict_proba(X)
-                found |= {f"probability_{label}": shares[:, k] for k, label in enumerate(self._model.classes_)}
+                found |= {
+                    f"probability_{label_text(label)}": shares[:, k] for k, label in enumerate(self._model.classes_)
+                }
             if self._std:
                 found["std"] = self._model.predict(X, return_std=True)[1].reshape(X.shape[0])
             if self._interval is not None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from phimap._files import one_line
 from phimap._missing import MISSING_AMONG_NUMBERS, MISSING_MARKS
+from phimap._number_text import label_text
 from phimap.exports.frames import used_columns
 from phimap.exports.graph import ExportError, Graph
 from phimap.exports.numpy_source import GraphSource
@@ -144,7 +145,8 @@ def main(folder, rows, target=None):
     file = open(target, "w", newline="", encoding="utf-8") if target else sys.stdout
     lines = csv.writer(file, lineterminator="\\n")
     lines.writerow(model.facts["predictions"])
-    lines.writerows(found.reshape(len(found), -1).tolist())
+    texts = dict(zip(model.facts["labels"] or (), model.facts["texts"]))
+    lines.writerows([texts.get(cell, cell) for cell in cells] for cells in found.reshape(len(found), -1).tolist())
     file.flush()
 
 
@@ -338,7 +340,8 @@ def _facts(fitted: Fitted, source: GraphSource) -> dict[str, Any]:
     labels = plain_labels(fitted.targets.known).tolist() if fitted.targets.has_labels else None  # pyright: ignore
     decimals = {".": DECIMAL_POINT, ",": DECIMAL_COMMA}
     marks = {mark: {"decimal": form.pattern} | number_steps(mark)._asdict() for mark, form in decimals.items()}
-    facts = {"labels": labels, "predictions": fitted.targets.prediction_names, "marks": marks}
+    texts = list(map(label_text, fitted.targets.known.tolist())) if fitted.targets.has_labels else []  # pyright: ignore
+    facts = {"labels": labels, "texts": texts, "predictions": fitted.targets.prediction_names, "marks": marks}
     if encoder is None:
         columns = (
             [f"x{j}" for j in range(inputs.width)] if inputs.names is None else [str(name) for name in inputs.names]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phimap._number_text import label_text
 from phimap._progress import Stage
 
 # Smaller shares are printed as "below 0.1 %".
@@ -77,9 +78,11 @@ def classes(true: np.ndarray, predicted: np.ndarray) -> Bars:
         named = int((predicted == labels[place]).sum())
         recall, precision = float(found[place]), float(right[place]) / named if named else 0.0
         says = f"{percent(precision)} of {named:,}" if named else "never predicted"
-        rows.append((str(labels[place]), [(f"{percent(recall)} of {sizes[place]:,}", recall), (says, precision)]))
+        rows.append(
+            (label_text(labels[place]), [(f"{percent(recall)} of {sizes[place]:,}", recall), (says, precision)])
+        )
     worst = order[0]
-    alt = f"Share of each class found; lowest for {labels[worst]} at {found[worst]:.1%}."
+    alt = f"Share of each class found; lowest for {label_text(labels[worst])} at {found[worst]:.1%}."
     return Bars("classes", alt, ("class", "found (recall)", "right where predicted (precision)"), rows)
 
 
