@@ -80,7 +80,7 @@ def run(options: PredictOptions) -> None:
         complain(f"{data}: {far.message}", "warning")
     if scores is not None and (unseen := scores.unseen()) is not None:
         complain(f"{data}: {unseen}", "warning")
-    facts = [] if scores is None else [*scores.facts(), *extra.facts(), Fact("rows", scores.n)]
+    facts = [] if scores is None else [*(scores.facts() if scores.n else ()), *extra.facts(), Fact("rows", scores.n)]
     if options.json:
         facts.append(Fact("output", str(output)))
     # If predictions go to standard output, scores go to standard error, because they would look like further
@@ -113,16 +113,17 @@ def _predictions(
                     f"{data}: target {opened.table.target_name!r} holds {_kind(y)}, the model predicts {_kind(told)}. "
                     "Name the column that the model was trained on."
                 )
-            extra.count_inside(columns, known, y)
-            scores.update(y, told, None if decisions is None else decisions[known])
+            if len(y):
+                extra.count_inside(columns, known, y)
+                scores.update(y, told, None if decisions is None else decisions[known])
+            elif not scores.n and (text := opened.table.unread_target) is not None:
+                raise DataError(
+                    f"{data}: target {opened.table.target_name!r} holds text, such as {one_line(text)!r}, the model "
+                    "predicts numbers. Name the column that the model was trained on."
+                )
         row_names = opened.table.row_names
         names = {} if row_names is None else {"file": [row_names[number - 1] for number in numbers]}
         yield pa.table({**names, **prediction_columns(model, predicted), **columns}), numbers
-    if scores is not None and not scores.n and (text := opened.table.unread_target) is not None:
-        raise DataError(
-            f"{data}: target {opened.table.target_name!r} holds text, such as {one_line(text)!r}, the model predicts "
-            "numbers. Name the column that the model was trained on."
-        )
 
 
 def prediction_columns(model: Any, predicted: np.ndarray) -> dict[str, Any]:
