@@ -75,8 +75,17 @@ def test_long_sources(tmp_path: Path) -> None:
     X, y = numbers()
     features = pm.NTKSketch(3, 64, method="layered", random_state=0)
     model = pm.KernelRegressor(features, random_state=0).fit(X, y)
-    assert_refused(model, tmp_path, r"takes \d+ lines, and a readable one at most 300", ("numpy",))
+    assert_refused(model, tmp_path, r"take \d+ lines of NumPy, and a readable source has at most 150", ("numpy",))
     pm.export(model, tmp_path / "m.onnx")
+
+
+def test_the_lines_that_read_a_frame_do_not_count(tmp_path: Path) -> None:
+    X, y = numbers()
+    table = pd.DataFrame({"lag": X[:, 0], "temp": X[:, 1], "promo": X[:, 0] > X[:, 1]})
+    table.loc[:6, "lag"] = None
+    model = pm.KernelRegressor("ntk", 256, metric=None, random_state=0).fit(table, y)
+    pm.export(model, tmp_path / "folder", format="numpy")
+    assert (tmp_path / "folder" / "predict.py").exists()
 
 
 def test_a_wrong_export_is_not_written(plain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,9 @@ from phimap.tables.dates import DateEncoding
 from phimap.tables.levels import LevelEncoding
 from phimap.tables.tallies import ALL_FORMS
 
-# Largest number of lines of the file. A person can still read such a file.
-_MOST_LINES = 300
+# Largest number of lines of the operations of a model, which a person can still read. The rest of the file is the same
+# for all models of numbers, and for all models of data frames.
+_MOST_LINES = 150
 # Width of the lines that list the texts of missing cells.
 _WIDTH = 110
 
@@ -320,11 +321,11 @@ def runtime(fitted: Fitted, graph: Graph, version: str) -> tuple[str, dict[str, 
         matrix="" if frame else _MATRIX,
         from_csv="columns" if frame else 'matrix(columns, model.facts["columns"])',
     )
-    n_lines = text.count("\n")
+    n_lines = len(source.lines) + source.helpers.count("\n")
     if n_lines > _MOST_LINES:
         raise ExportError(
-            f"the NumPy source of this model takes {n_lines} lines, and a readable one at most {_MOST_LINES}. Export "
-            "it as ONNX, or fit a map with fewer steps."
+            f"the operations of this model take {n_lines} lines of NumPy, and a readable source has at most "
+            f"{_MOST_LINES}. Export it as ONNX, or fit with the kernel 'gaussian', whose map takes few operations."
         )
     return text, source.constants, json.dumps(_facts(fitted, source))
 
