@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from phimap.io.columns import MissingColumnError, SchemaError, resolve_column
 from phimap.io.dialect import Dialect, recognise
 from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, TableSource
+from phimap.io.squeezed import SqueezedText
 
 # The type is Any because the functions are created at import, so type checkers cannot see them.
 pc: Any = pyarrow.compute
@@ -56,8 +56,6 @@ _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 _UNREADABLE = re.compile(r"column #(\d+): (?:Row #(\d+): )?CSV conversion error to ([^:]+): invalid value '(.*)'", re.S)
 # Several digits, the first of them a zero, as `TableEncoder` recognises codes.
 _CODE = r"^\s*0\d+\s*$"
-_BLANKS = re.compile(rb" {2,}")
-_EDGES = re.compile(rb"(?:^|(?<=\n)) +| +(?=\r?\n|$)")
 
 
 class CellError(SchemaError):
@@ -193,7 +191,7 @@ class CsvFile:
             if not self.dialect.squeezed:
                 yield raw
                 return
-            with for_arrow(_Squeezed(raw)) as stream:
+            with for_arrow(SqueezedText(raw, _BLOCK_BYTES)) as stream:
                 yield stream
 
     def _read_head(self) -> tuple[bytes, bool]:
@@ -259,30 +257,6 @@ class CsvFile:
     def _row(self, number: str | None) -> int | str:
         """The number of a data row, from the number of its line in the file."""
         return int(number) - self.dialect.lines_before if number else "unknown"
-
-
-class _Squeezed(io.RawIOBase):
-    """The text of `source` with single blanks between words, and none at the ends of lines."""
-
-    def __init__(self, source: Any) -> None:
-        self._source = source
-        self._rest = self._ready = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """Return at most `size` bytes; empty at the end of the stream."""
-        while not self._ready:
-            piece = self._source.read(_BLOCK_BYTES)
-            lines, newline, rest = (self._rest + piece).rpartition(b"\n")
-            self._ready, self._rest = (lines + newline, rest) if piece else (self._rest, b"")
-            self._ready = _BLANKS.sub(b" ", _EDGES.sub(b"", self._ready))
-            if not piece:
-                break
-        size = len(self._ready) if size < 0 else size
-        out, self._ready = self._ready[:size], self._ready[size:]
-        return out
 
 
 class TextColumns(ColumnFile):
