@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import phimap as pm
-from phimap.tables.cells import Cells, affixes_of, how_read, mixed_currencies, numbers_in, readings_of, seconds_in
+from phimap.tables.amounts import affixes_of, how_read, mixed_currencies, numbers_in, readings_of
+from phimap.tables.cells import Cells, seconds_in
 from phimap.tables.frames import cells_of, is_frame, is_numbers
 
 KINDS = {

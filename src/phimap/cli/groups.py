@@ -9,7 +9,8 @@ import numpy as np
 from phimap.io import BadRows, DataError, open_frame
 from phimap.io.columns import MissingColumnError, closest_first
 from phimap.learn.rows.units import units_of
-from phimap.tables.cells import numbers_in, text_column
+from phimap.tables.amounts import numbers_in
+from phimap.tables.cells import text_column
 from phimap.tables.moments import moments_of
 
 

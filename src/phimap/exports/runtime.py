@@ -17,7 +17,7 @@ from phimap.exports.numpy_source import GraphSource
 from phimap.io.dialect import DECIMAL_COMMA, DECIMAL_POINT, ROWS
 from phimap.learn.fitted import Fitted
 from phimap.learn.targets.quantiles import Quantiles
-from phimap.tables.cells import number_steps
+from phimap.tables.amounts import number_steps
 from phimap.tables.dates import DateEncoding
 from phimap.tables.levels import LevelEncoding
 from phimap.tables.tallies import ALL_FORMS

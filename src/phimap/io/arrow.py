@@ -71,7 +71,7 @@ def _tensor_column(column: Any) -> Any:
         return pa.array(column.to_numpy(zero_copy_only=False).astype(np.float32))
     if is_text(column.type):
         # This is imported here because `phimap.tables` loads scikit-learn, which most readers do not need.
-        from phimap.tables.cells import numbers_in
+        from phimap.tables.amounts import numbers_in
 
         return pa.array(numbers_in(column, "."), from_pandas=True)
     return column

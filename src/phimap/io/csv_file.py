@@ -383,7 +383,7 @@ class TextColumns(ColumnFile):
         The words true and false are 1 and 0, as in columns that hold nothing else.
         """
         # This is imported here because `phimap.tables` loads scikit-learn, which most readers do not need.
-        from phimap.tables.cells import how_read, negatives_in, numbers_in, readings_of
+        from phimap.tables.amounts import how_read, negatives_in, numbers_in, readings_of
 
         texts = pc.utf8_trim_whitespace(column)
         for word, number in _TRUTH.items():

@@ -71,7 +71,8 @@ class TextTarget:
 
     def _chosen(self, texts: np.ndarray) -> str:
         # This is imported here because `phimap.tables` loads scikit-learn, which most readers do not need.
-        from phimap.tables.cells import how_read, negatives_in, readings_of, text_column
+        from phimap.tables.amounts import how_read, negatives_in, readings_of
+        from phimap.tables.cells import text_column
         from phimap.tables.targets import MOST_CODES
 
         distinct = list(dict.fromkeys(texts.tolist()))
@@ -243,6 +244,7 @@ def refuse_value(where: str, value: Any, row: str, name: str, kind: type[DataErr
 
 def _numbers(texts: np.ndarray, reading: str) -> np.ndarray:
     """Convert texts (r,) to numbers (r,); see `numbers_in`."""
-    from phimap.tables.cells import numbers_in, text_column
+    from phimap.tables.amounts import numbers_in
+    from phimap.tables.cells import text_column
 
     return numbers_in(text_column(texts), reading)

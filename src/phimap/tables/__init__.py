@@ -1,6 +1,7 @@
 """Encodes columns of data frames as numbers for kernels.
 
-- ``frames``, ``cells``: convert data frames of any library to Arrow columns. ``cells`` needs pyarrow.
+- ``frames``, ``cells``, ``amounts``: convert data frames of any library to Arrow columns, and read texts as numbers. The
+  last two need pyarrow.
 - ``targets``, ``tallies``: statistics of a column, collected by one pass in bounded memory.
 - ``encoding``: the base class of encodings, which ``numbers``, ``levels``, ``dates`` and ``text`` implement, and
   the error for a cell that cannot be encoded.

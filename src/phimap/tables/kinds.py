@@ -152,7 +152,7 @@ def _tell_currencies(tally: ColumnTally, kind: str) -> None:
     """Warn of amounts in several currencies that were not read as numbers, unless the user gives their kind."""
     if tally.wanted is not None or tally.form != "text" or kind in ("number", "date"):
         return
-    from phimap.tables.cells import mixed_currencies
+    from phimap.tables.amounts import mixed_currencies
 
     if found := mixed_currencies(list(_texts(tally).places)):
         warn_of_currencies(tally.name, found)
@@ -172,7 +172,7 @@ _Made = tuple[Encoding | None, str, int]
 
 
 def _number(tally: ColumnTally, rules: Rules) -> _Made:
-    from phimap.tables.cells import how_read
+    from phimap.tables.amounts import how_read
 
     decimal, found = _best(tally.numbers)
     from_text = tally.form in ("text", "levels")
@@ -267,7 +267,8 @@ def _reading_note(tally: ColumnTally, found: NumberTally, how: str, what: str, l
 
 def _first_unread(levels: LevelTally, what: str, reading: str) -> str | None:
     """Return the first cell that cannot be read as numbers or dates; None if it is not among the kept levels."""
-    from phimap.tables.cells import numbers_in, seconds_in, text_column
+    from phimap.tables.amounts import numbers_in
+    from phimap.tables.cells import seconds_in, text_column
 
     texts = list(levels.places)
     column = text_column(np.array(texts, dtype=object))

@@ -25,7 +25,8 @@ def recipe_for(texts: Sequence[str], shown: str) -> str:
     """
     if find_spec("pyarrow") is None:
         return ""
-    from phimap.tables.cells import numbers_in, readings_of, text_column
+    from phimap.tables.amounts import numbers_in, readings_of
+    from phimap.tables.cells import text_column
 
     some = list(dict.fromkeys([shown, *texts[:_TRIED]]))
     readings = [
