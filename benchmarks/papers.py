@@ -1,8 +1,8 @@
 """The page of the papers: every experiment, what it found, and what the publications say.
 
 Runs the commands below that `paper_runs.json` has no result of, keeps what they found beside the papers, and writes
-`docs/papers.md` from that file, from the index in `papers_page.md` and from the remarks in `paper_remarks.py`. Of the
-page only the index, and the reasons why something was not run, are written by hand.
+`docs/papers.md` from that file, from the index in `papers_page.md`, from the remarks in `paper_remarks.py` and from the
+list in `paper_not_run.py`. Of the page only the index, and the reasons why something was not run, are written by hand.
 
     python benchmarks/papers.py --data DIR                    # what is missing
     python benchmarks/papers.py --data DIR --again spectra    # these experiments anew
@@ -27,7 +27,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from paper_remarks import agreement, not_run, shown
+from paper_not_run import not_run
+from paper_remarks import agreement, shown
 from recorded import heading, record, recorded
 
 from phimap import bench

@@ -48,7 +48,7 @@ def papers(monkeypatch):
     import papers
 
     yield papers
-    for module in ("papers", "paper_remarks", "recorded"):
+    for module in ("papers", "paper_not_run", "paper_remarks", "recorded"):
         sys.modules.pop(module, None)
 
 
@@ -247,9 +247,9 @@ def test_a_plot_without_numbers_is_shown_as_an_order(remarks, runs):
     assert not any(character.isdigit() for cell in cells.values() for character in cell)
 
 
-def test_what_was_not_run_is_listed_with_reasons(papers, remarks):
+def test_what_was_not_run_is_listed_with_reasons(papers):
     for paper in papers.PAPERS:
-        rows = list(remarks.not_run(paper))
+        rows = list(papers.not_run(paper))
         assert rows
         assert all(all(cells) for cells in rows)
         for command in re.findall("`phimap bench ([^`]+)`", " ".join(why for *_, why in rows)):
