@@ -148,7 +148,7 @@ def test_source_files_import_what_their_rooms_may():
         "parts",
         "whole_file",
     )
-    arrow = (*(f"io/{name}.py" for name in io), "tables/cells.py")
+    arrow = (*(f"io/{name}.py" for name in io), "tables/amounts.py", "tables/cells.py")
     peers |= {"explain/explanation.py": ("shap",), "explain/frames.py": ("pandas", "polars", "pyarrow")}
     peers |= {"exports/onnx_model.py": ("onnx", "onnxruntime"), "exports/frames.py": ("pyarrow",)}
     peers |= {"io/excel.py": ("openpyxl", "pyarrow")}
