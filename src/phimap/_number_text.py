@@ -8,6 +8,8 @@ from typing import Any
 _MANY = 1e7
 # Whole labels below this are written as whole numbers.
 _WHOLE = 1e15
+#: Key of the decimal mark of a file in the metadata of its Arrow tables. Both marks can read a text such as 9.110.
+DECIMAL_KEY = b"decimal"
 
 
 def number_text(value: float, digits: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,45 @@ def test_info_and_report(phimap, fitted):
     assert "8 columns" not in page
     for word in ("<td>numbers the rows</td>", "<td>3 levels</td>", "Mean price against area"):
         assert word in page
+
+
+def test_a_file_of_decimal_commas_has_thousands_with_points(phimap, tmp_path, rng):
+    """The cells 9.110 and 9.110 € of features were read as 9.11, because both marks can read them."""
+    people, price, share = rng.integers(1000, 9999, 60), rng.integers(1000, 99999, 60), rng.uniform(1, 30, 60)
+    lines = ["ort;people;price;share;y"]
+    for a, b, c in zip(people, price, share, strict=True):
+        of_thousands = [f"{number:,}".replace(",", ".") for number in (a, b)]
+        rest = [f"{number:.1f}".replace(".", ",") for number in (c, a / 100 + b / 1000 + c)]
+        lines.append(
+            ";".join(["Ulm" if a % 2 else "Bonn", of_thousands[0], f"{of_thousands[1]} €", f"{rest[0]}%", rest[1]])
+        )
+    data, model, report = tmp_path / "t.csv", tmp_path / "m.phimap", tmp_path / "r.html"
+    data.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    words = ("--target", "y", "--effort", "fast", "--features", 32, "--kernel", "gaussian", "--model", model)
+    said = phimap("fit", data, *words).stderr
+    assert "separated by semicolons, decimal commas" in said
+    assert "'people' (read from text with decimal commas)" in said
+    means = {one.name: one.encoding.mean for one in pm.load(model).encoder_.columns_ if one.kind == "number"}
+    np.testing.assert_allclose([means["people"], means["price"], means["share"]], [5500, 50_000, 15], rtol=0.2)
+    # A report of explanations has axes of these numbers.
+    phimap("explain", model, data, "--report", report)
+    assert {"8000", "6000"} & set(re.findall(r">([0-9.]+)</text>", report.read_text(encoding="utf-8")))
+
+
+def test_row_numbers_of_a_table_of_numbers_are_left_out(phimap, tmp_path, rng):
+    """They were left out beside text alone."""
+    X = rng.standard_normal((60, 2)).round(4)
+    frame = pd.DataFrame(
+        {"id": np.arange(10001, 10061), "mixed": rng.permutation(60), "a": X[:, 0], "b": X[:, 1], "same": 1}
+    )
+    frame["y"] = (X.sum(axis=1) + 0.1 * rng.standard_normal(60)).round(4)
+    data, model = tmp_path / "t.csv", tmp_path / "m.phimap"
+    frame.to_csv(data, index=False)
+    words = ("--target", "y", "--effort", "fast", "--features", 32, "--kernel", "gaussian", "--model", model)
+    said = phimap("fit", data, *words).stderr
+    assert "left out as columns: 'id' (numbers the rows), 'mixed' (numbers the rows), 'same' (constant)" in said
+    assert list(pm.load(model).feature_names_in_) == ["a", "b"]
+    assert "left out" not in phimap("fit", data, "--columns", "id", *words).stderr
 
 
 def test_dependences_are_in_the_units_of_the_column(frame, fitted):

@@ -33,6 +33,13 @@ def test_separators(mark, word):
         ("a;b\n1.5;x, y\n3.5;z, w\n", {"separator": ";"}),
         ("1,5;2,5\n3,5;4,5\n", {"separator": ";", "decimal": ",", "has_header": False}),
         ("a\tb\n1,234.5\tx y\n2,345.5\tz w\n", {"separator": "\t"}),
+        # Units and thousands do not hide the mark. One group of three digits after a mark does not show it.
+        ("a;b\n14,2%;9.110\n8,5%;7.200\n", {"separator": ";", "decimal": ","}),
+        ("a;b\n9.110;9.110 €\n12,5;EUR 7.200\n", {"separator": ";", "decimal": ","}),
+        ("a;b\n1.234.567;x\n2.345.678;y\n", {"separator": ";", "decimal": ","}),
+        ("a;b\n$1,234.5;1,234\n$20.5;2,345\n", {"separator": ";"}),
+        ("a;b\n1,234;x\n2,345;y\n", {"separator": ";", "decimal": ","}),
+        ("a;b\n1.234;x\n2.345;y\n", {"separator": ";"}),
         ("a b\n1 2\n3 4\n", {"separator": " "}),
         ("  a   b\n  1   2\n 10  20\n", {"separator": " ", "squeezed": True}),
         ("a,b\n1, x\n2, y\n", {}),

@@ -57,6 +57,7 @@ COLUMNS = {
         "keys": [f"k{i:04}" for i in range(N)],
         "row numbers": np.arange(1, N + 1),
         "shuffled row numbers": draws().permutation(2 * N)[:N],
+        "row numbers from 10001": np.arange(10001, 10001 + N),
     },
 }
 CASES = [(kind, name) for kind, columns in COLUMNS.items() for name in columns]

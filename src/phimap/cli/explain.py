@@ -32,7 +32,9 @@ from phimap.explain.background import LEAST_ROWS, background_of
 from phimap.io import DataError
 from phimap.io.batching import Block, joined
 from phimap.io.model import load
+from phimap.tables.cells import Cells, text_column
 from phimap.tables.frames import n_rows_of, rows_at
+from phimap.tables.numbers import NumberEncoding
 
 # Maximum number of pairs of columns in a report, and least share of the outputs' variance that a listed pair has.
 _PAIRS, _LEAST_SHARE = 8, 1e-3
@@ -157,6 +159,18 @@ def _of_used_columns(found: Explanation, model: Any) -> Explanation:
     )
 
 
+def _with_numbers(found: Explanation, model: Any) -> Explanation:
+    """Return the explanation with the numbers that the model reads from cells of text."""
+    columns = {} if model.encoder_ is None else {column.name: column.encoding for column in model.encoder_.columns_}
+    data = found.data.copy()
+    for place, name in enumerate(found.feature_names):
+        encoding = columns.get(name)
+        if isinstance(encoding, NumberEncoding) and encoding.from_text:
+            texts = np.array([isinstance(cell, str) for cell in data[:, place]])
+            data[texts, place] = Cells(name, text_column(data[texts, place])).numbers(encoding.decimal)
+    return replace(found, data=data)
+
+
 def _one_output(found: Explanation) -> Explanation:
     """Return the explanation of the output whose values vary most, for a report."""
     if found.values.ndim == 2:
@@ -179,6 +193,7 @@ def _page(
 ) -> str:
     from phimap.report.explanation import page
 
+    found = _with_numbers(found, model)
     if found.output_names:
         data = f"{data} · output {found.output_names[0]}"
     if options.row is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from phimap.learn.rows.summary import ExtremeTargets
 from phimap.learn.targets.kinds import deviance_power
 from phimap.learn.targets.means import outside
 from phimap.tables import ColumnSummary, TableEncoder
+from phimap.tables.row_numbers import RowNumbers
 
 # The range of a column must contain at least this number of steps of a dtype. With fewer steps, rounding moves values
 # by more than a thousandth of the range.
@@ -52,6 +53,8 @@ class Overview:
         Groups of the training rows; None without groups.
     copies : str or None
         A message about held-out rows that are copies of training rows.
+    row_numbers : sequence of int
+        Indices of the columns that number the rows, if the table holds only numbers.
     """
 
     n_rows: int
@@ -64,6 +67,7 @@ class Overview:
     groups: RowGroups | None = None
     of_training: np.ndarray | None = None
     copies: str | None = None
+    row_numbers: Sequence[int] = ()
 
     def with_summary(self, summary: Any, rows: Iterable[tuple[Any, np.ndarray]]) -> Overview:
         """The overview with another `summary`, to which all training `rows`, as batches (X, y), are added."""
@@ -131,7 +135,7 @@ def first_pass(
     """
     batches = read_ahead(table.numbered_batches(rows_read(table, most_rows, options.memory)))
     seen = _SeenRows(table, options, task, Watched(batches, advance), most_kept, groups)
-    summary, encoder = learner.new_summary(), None
+    summary, encoder, row_numbers = learner.new_summary(), None, RowNumbers()
     if isinstance(table, Frame):
         types = {name: kind for name, kind in (options.types or {}).items() if name in table.feature_names}
         target_type = {"regression": "continuous", "classification": "classes"}.get(task, "auto")
@@ -145,11 +149,11 @@ def first_pass(
                 check_left(options.data, seen.n_rows - seen.n_held_out, seen.n_rows)
             raise
     else:
-        summarised(summary, seen.training_rows())
+        summarised(summary, row_numbers.watched(seen.training_rows()))
     extreme = seen.extremes.message(f"the target {str(table.target_name)!r}", table.row_name)
     of_training = None if groups is None else np.concatenate([groups.values[:0], *seen.groups_of_training])
     found = seen.n_rows, seen.n_held_out, summary, encoder, seen.whole, extreme, seen.kept
-    return Overview(*found, groups, of_training, seen.copies.message())
+    return Overview(*found, groups, of_training, seen.copies.message(), row_numbers.places)
 
 
 def check_left(data: str, n_train: int, n_rows: int) -> None:
@@ -247,14 +251,20 @@ class _SeenRows:
         return self._table.row_name(int(self._numbers[row - self._first]))
 
 
-def constant_columns(table: Rows, summary: Any) -> list[str]:
-    """Names of the columns that are constant in the training rows. Standardisation would divide them by zero."""
-    constant = np.flatnonzero(summary.columns.low == summary.columns.high)
-    if constant.size == table.n_features:
+def useless_columns(table: Rows, overview: Overview) -> dict[str, str]:
+    """The columns of numbers to leave out, each with the reason: constant columns and row numbers.
+
+    Standardisation would divide constant columns by zero. Row numbers stay if no other column varies.
+    """
+    columns = overview.summary.columns
+    constant = dict.fromkeys(np.flatnonzero(columns.low == columns.high).tolist(), "constant")
+    if len(constant) == table.n_features:
         raise DataError(
             f"{table.where}: every feature column is constant in the training rows. Give columns that vary."
         )
-    return [table.feature_names[j] for j in constant]
+    found = constant | dict.fromkeys(overview.row_numbers, "numbers the rows")
+    found = constant if len(found) == table.n_features else found
+    return {table.feature_names[place]: why for place, why in sorted(found.items())}
 
 
 def coarse_columns(table: Rows, summary: Any, dtype: str) -> str | None:

@@ -21,7 +21,7 @@ from phimap._progress import Stages, Watched
 from phimap.cli.checkpoint import checkpoint_of, data_facts
 from phimap.cli.describe import some
 from phimap.cli.errors import complain
-from phimap.cli.first_pass import Overview, check_left, coarse_columns, constant_columns, first_pass
+from phimap.cli.first_pass import Overview, check_left, coarse_columns, first_pass, useless_columns
 from phimap.cli.groups import RowGroups, RowWeights
 from phimap.cli.held_out import score
 from phimap.cli.options import FitOptions
@@ -136,12 +136,12 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     standardize = "global" if table.is_image and options.standardize == "auto" else options.standardize
     learner = _learner(options, task, standardize)
     if overview.encoder is None and standardize in ("auto", "columns"):
-        constant = constant_columns(table, overview.summary)
+        useless = useless_columns(table, overview)
         # Columns of arrays are identified by position, so all columns are kept.
-        if constant and not table.is_image and not isinstance(table, ArrayTable):
+        if useless and not table.is_image and not isinstance(table, ArrayTable):
             if not options.quiet:
-                _note_left_out(options.data, [f"{name!r} (constant)" for name in constant])
-            table = selected(drop=[*left_out, *constant])
+                _note_left_out(options.data, [f"{name!r} ({why})" for name, why in useless.items()])
+            table = selected(drop=[*left_out, *useless])
             training = replace(training, table=table)
             summary = learner.new_summary(labels=task == "classification")
             overview = replace(overview.with_summary(summary, training), held_out=None)
@@ -300,9 +300,11 @@ def _batch_rows_and_room(options: FitOptions) -> tuple[int, int]:
 
 
 def _note_units(data: str, overview: Overview) -> None:
-    """Write a note that lists the columns whose numbers have a currency, a unit or parentheses."""
+    """Write a note that lists the columns of text whose numbers need more than a decimal point to be read."""
     summaries = () if overview.encoder is None else overview.encoder.summary_
-    measured = [f"{one.name!r} ({one.note})" for one in summaries if re.search(" without |parentheses", one.note)]
+    measured = [
+        f"{one.name!r} ({one.note})" for one in summaries if re.search(" without |parentheses|commas", one.note)
+    ]
     if measured:
         complain(f"{data}: taken for numbers: {some(measured)}.", "note")
 

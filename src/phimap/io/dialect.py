@@ -27,10 +27,21 @@ _ALIKE = 0.5
 _LEAST_BELOW_TITLES = 3
 _ENCODINGS = {"utf-8": "UTF-8", "utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "latin-1": "Latin-1"}
 _COMMA_NUMBER = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
-#: A number whose comma does not separate thousands.
-DECIMAL_COMMA = re.compile(rf"(?![-+]?[1-9]\d{{0,2}},\d{{3}}$){_COMMA_NUMBER.pattern}")
-#: A number with a decimal point.
-DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?")
+_POINT_NUMBER = re.compile(_COMMA_NUMBER.pattern.replace(",", r"\."))
+
+
+def _clear(decimal: str, thousands: str) -> re.Pattern[str]:
+    """The pattern of numbers that show their decimal mark: one group of three digits after a mark may be thousands."""
+    group = rf"[1-9]\d{{0,2}}(?:{thousands}\d{{3}})"
+    forms = rf"\d*{decimal}\d+(?:[eE][-+]?\d+)?|{group}+{decimal}\d+|{group}{{2,}}"
+    return re.compile(rf"(?![-+]?[1-9]\d{{0,2}}{decimal}\d{{3}}$)[-+]?(?:{forms})")
+
+
+#: A number with a decimal comma, and a number with a decimal point, unless the mark may separate thousands.
+DECIMAL_COMMA, DECIMAL_POINT = _clear(",", r"\."), _clear(r"\.", ",")
+# A currency before a number, and a unit after it.
+_CURRENCY = re.compile(r"^([-+]?)(?:[$€£¥₹₩₽₺]|[A-Z]{3} )[ \xa0\u202f]?")
+_UNIT = re.compile(r"(?<=\d)[ \xa0\u202f]?(?:[$€£¥₹₩₽₺%‰°]|[^\W\d_])[^\s\d.,]*$")
 # A negative number in parentheses, as accountants write it.
 _NEGATIVE = re.compile(r"\(\s*([^()]*?)\s*\)")
 # A line that begins with # is a comment, unless # is the name of a column.
@@ -267,12 +278,20 @@ def _plain(cell: str) -> str:
 
 
 def _decimal(cells: Sequence[str], separator: str) -> str:
-    """The decimal mark: a comma if more cells are numbers with a comma than numbers with a point.
+    """The decimal mark: a comma if more cells show a decimal comma than a decimal point.
 
-    Between commas, no number may have a point, because texts such as lists may have commas.
+    Numbers such as 9.110 and 9,110, whose mark may separate thousands, count only if no cell shows its mark. Between
+    commas, they never count as numbers with a comma, and no number may have a point, because texts such as lists may
+    have commas.
     """
-    commas, points = (
-        sum(bool(form.fullmatch(_plain(cell))) for cell in cells)
-        for form in (DECIMAL_COMMA if separator == "," else _COMMA_NUMBER, DECIMAL_POINT)
-    )
-    return "," if commas > points and not (points and separator == ",") else "."
+    amounts = [_UNIT.sub("", _CURRENCY.sub(r"\1", _plain(cell))) for cell in cells]
+
+    def count(form: re.Pattern[str]) -> int:
+        return sum(bool(form.fullmatch(amount)) for amount in amounts)
+
+    commas, points = count(DECIMAL_COMMA), count(DECIMAL_POINT)
+    if separator == ",":
+        return "," if commas and not points and not count(_POINT_NUMBER) else "."
+    if not commas and not points:
+        commas, points = count(_COMMA_NUMBER), count(_POINT_NUMBER)
+    return "," if commas > points else "."

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from phimap._files import DataError, one_line
-from phimap._number_text import reads_as_number
+from phimap._number_text import DECIMAL_KEY, reads_as_number
 from phimap.io.arrow import in_words, is_numeric, is_text, target_column, target_kind, to_arrays, value_type
 from phimap.io.column_file import ColumnFile
 from phimap.io.npy import ArrayTable
@@ -78,7 +78,7 @@ class ColumnFrame(Frame):
         self._target = selection.target_name
         self._chosen = [*features, *selection.targets]
         settled = file.settle(self._chosen, self._target)
-        schema = pa.schema([settled.field(name) for name in features])
+        schema = pa.schema([settled.field(name) for name in features], {DECIMAL_KEY: file.decimal})
         for field in schema:
             _check_feature(where, field)
         if self._target is not None:
@@ -97,6 +97,7 @@ class ColumnFrame(Frame):
     def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[pa.Table, np.ndarray | None]]:
         for block in self._file.blocks(self._chosen, rows, skipped):
             columns = pa.Table.from_batches([block]).select(list(self.feature_names))
+            columns = columns.replace_schema_metadata(self.schema.metadata)
             yield columns, None if self._target is None else target_column(block.column(self._target))
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from phimap._missing import MISSING_MARKS
+from phimap._number_text import DECIMAL_KEY
 from phimap.tables.amounts import negatives_in, numbers_in, readings_of
 
 # The type is Any because the functions are created at import, so type checkers cannot see them.
@@ -56,6 +57,12 @@ def columns_of(X: Any) -> Iterator[tuple[str, pa.Array]]:
             yield f"x{place}", _of_objects(array[:, place])
 
 
+def decimal_mark(X: Any) -> str:
+    """The decimal mark of the file from which an Arrow table was read; a point for other frames."""
+    metadata = X.schema.metadata if isinstance(X, pa.Table | pa.RecordBatch) else None
+    return (metadata or {}).get(DECIMAL_KEY, b".").decode()
+
+
 def missing_cells(names: list[str]) -> pa.Table:
     """A row of missing cells in columns of these names."""
     return pa.table([pa.nulls(1) for _ in names], names=names)
@@ -89,6 +96,8 @@ class Cells:
     ----------
     name : str
     column : pyarrow.Array of n cells
+    decimal : {".", ","}
+        The decimal mark of the file.
 
     Attributes
     ----------
@@ -100,9 +109,10 @@ class Cells:
         The first of these cells.
     """
 
-    def __init__(self, name: str, column: pa.Array):
+    def __init__(self, name: str, column: pa.Array, decimal: str = "."):
         self.name = name
         self.n_unread = 0
+        self._decimal = decimal
         self.first_unread: str | None = None
         self.form: str = _form(column.type)
         self._column = _plain(column, self.form)
@@ -199,7 +209,7 @@ class Cells:
 
     def readings(self, *, any_currency: bool = False) -> list[str]:
         """Return the ways in which the cells may be read as numbers; see `readings_of`."""
-        return readings_of(self.texts, any_currency=any_currency) if self.is_text else ["."]
+        return readings_of(self.texts, self._decimal, any_currency=any_currency) if self.is_text else ["."]
 
     @property
     def may_have_short_years(self) -> bool:

@@ -69,10 +69,11 @@ def cells_of(X: Any) -> dict[str, Cells]:
     from phimap.tables import cells
 
     columns: dict[str, Cells] = {}
+    decimal = cells.decimal_mark(X)
     for name, column in cells.columns_of(X):
         if name in columns:
             raise ValueError(f"`X` must have distinct column names, got {name!r} more than once. Rename the columns.")
-        columns[name] = cells.Cells(name, column)
+        columns[name] = cells.Cells(name, column, decimal)
     return columns
 
 

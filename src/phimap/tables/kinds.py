@@ -14,6 +14,7 @@ from phimap.tables.dates import DateEncoding
 from phimap.tables.encoding import EncodedColumn, Encoding, warn_of_ambiguous, warn_of_currencies, warn_of_unread
 from phimap.tables.levels import frequent_and_hashed, one_hot, target_means
 from phimap.tables.numbers import NumberEncoding
+from phimap.tables.row_numbers import numbers_rows
 from phimap.tables.tallies import ColumnTally, LevelTally, NumberTally
 from phimap.tables.targets import ColumnTargets
 from phimap.tables.text import TextEncoding
@@ -25,8 +26,6 @@ _LEAST_SHARE = 0.95
 # A column with many levels is text if its cells have at least 5 words on average, or at least 2 words while at least
 # 30 % of the cells are distinct.
 _WORDS, _FEW_WORDS, _DISTINCT = 5.0, 2.0, 0.3
-# Distinct integers may be row numbers only if there are at least this many of them and they have few gaps.
-_LEAST_NUMBERED = 20
 # Seconds since the epoch of the year 1, the first that Python writes as a date.
 _YEAR_1 = -62135596800.0
 _DAY = 86400.0
@@ -107,17 +106,9 @@ def _kind_of_numbers(tally: ColumnTally) -> str:
     found = _best(tally.numbers)[1]
     if found.n == tally.n_rows and not found.deviation:
         return f"left out: constant ({number_text(found.mean, 6)})"
-    if found.n == tally.n_rows and tally.form != "boolean" and _numbers_rows(found):
+    if found.n == tally.n_rows and tally.form != "boolean" and numbers_rows(found):
         return "left out: numbers the rows"
     return "boolean" if tally.form == "boolean" else "number"
-
-
-def _numbers_rows(tally: NumberTally) -> bool:
-    """Return whether the numbers are distinct integers from about 0 or 1, in any order and with few gaps."""
-    n = tally.n
-    few = tally.is_whole and n >= _LEAST_NUMBERED and 0 <= tally.low <= 1 + n // 50 and tally.high <= 2 * n + 1
-    # If numbers were repeated, the random sample would contain repetitions as well.
-    return few and np.unique(tally.sample).size == tally.sample.size
 
 
 def _kind_of_texts(levels: LevelTally, is_dictionary: bool, max_levels: int) -> str:

@@ -125,8 +125,8 @@ class NumberTally:
     n : int
         Number of cells that are numbers.
     mean, low, high : float
-    is_whole : bool
-        Whether all numbers are integers.
+    is_whole, is_rising : bool
+        Whether all numbers are integers, and whether each is larger than the number before it.
     sample : ndarray
         Up to 16,384 random numbers of the column.
     """
@@ -135,7 +135,8 @@ class NumberTally:
         self._name = name
         self.n, self.mean, self._squares = 0, 0.0, 0.0
         self.low, self.high = np.inf, -np.inf
-        self.is_whole = True
+        self.is_whole = self.is_rising = True
+        self._last = -np.inf
         self._sample = CellSample(_NUMBERS)
 
     def update(self, values: np.ndarray, keys: np.ndarray, first_row: int) -> None:
@@ -152,6 +153,8 @@ class NumberTally:
         self.n: int = total
         self.low, self.high = min(self.low, float(found.min())), max(self.high, float(found.max()))
         self.is_whole: bool = self.is_whole and bool((found == np.floor(found)).all())
+        self.is_rising: bool = self.is_rising and bool(self._last < found[0] and (np.diff(found) > 0).all())
+        self._last: float = float(found[-1])
         self._sample.update(found, keys[rows])
 
     @property
