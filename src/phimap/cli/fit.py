@@ -337,6 +337,7 @@ def _learner(options: FitOptions, task: str, standardize: str) -> Any:
         length_scale=options.length_scale,
         metric=None if options.metric == "none" else options.metric,
         effort=options.effort,
+        scoring=options.scoring,
         time_limit=options.time_limit,
         corrections=None if options.corrections == "none" else options.corrections,
         trees=None if options.trees == "none" else options.trees,

@@ -103,6 +103,10 @@ class FitOptions:
     effort: Annotated[
         Literal["fast", "normal", "thorough"], Option("How much of kernel, width and metric is tried.")
     ] = "normal"
+    scoring: Annotated[
+        str | None,
+        Option("Scorer of scikit-learn, such as roc_auc, by which the loss and the share of the trees are chosen."),
+    ] = None
     time_limit: Annotated[
         float | None,
         Option(

@@ -11,6 +11,7 @@ import numpy as np
 
 from phimap._progress import Stages
 from phimap.learn.calibration import Calibration, calibration_of
+from phimap.learn.criterion import Criterion
 from phimap.learn.fitted import Fitted
 from phimap.learn.left_out import MOST_SCALE_ROWS, LeftOut
 from phimap.learn.rows.samples import Reservoir
@@ -44,7 +45,7 @@ _STEP = 10
 # Bytes that one row takes for each column, and for each target. Per column: 8 in the joined rows, 8 in the rows of the
 # training part, 8 in scikit-learn's float64 copy, and 1 in its bins. Per target: two encodings, sums and gradients.
 _COLUMN_BYTES, _TARGET_BYTES = 25, 64
-# For labels, the log loss is compared at these shares of the trees in the average.
+# For labels, and with `scoring`, errors are compared at these shares of the trees in the average.
 _SHARES = np.arange(21) / 20
 #: Number of folds, and least number of rows for which validation rows replace the folds. A model of fewer rows has no
 #: corrections, so its leave-one-out errors are known at every row.
@@ -107,7 +108,8 @@ def with_trees(
     The trees are grown on the unscaled columns. Let e be the errors of the kernel model, and g the errors of the trees,
     at rows that were left out of both. The share of the trees with the least squared error is :math:`\langle e, e - g
     \rangle / |e - g|^2`, clipped to the interval from 0 to 1. The number of rounds minimises the squared error. For
-    labels, the share is then chosen again, by the log loss of calibrated probabilities.
+    labels, the share is then chosen again, by the log loss of calibrated probabilities; with `scoring`, by the error of
+    the scorer.
 
     The rows left out are the validation rows. Below 8,000 rows, they are instead all rows of the sample except the
     conformal rows, in three folds. While the share is chosen, trees are grown without the conformal rows, too. If more
@@ -137,7 +139,8 @@ def with_trees(
             )
             for fold in range(folds.max() + 1)
         ]
-        chosen = _chosen(parts, every.X[held], (left_out, places), fitted.targets, n_jobs, advance)
+        criterion = Criterion.of(settings.scoring, fitted.targets)
+        chosen = _chosen(parts, every.X[held], (left_out, places), fitted.targets, criterion, n_jobs, advance)
         if chosen is None:
             return fitted, of_kernel
         n_rounds, share = chosen
@@ -213,6 +216,7 @@ def _chosen(
     X: np.ndarray,
     judging: tuple[LeftOut, np.ndarray | None],
     targets: Targets,
+    criterion: Criterion | None,
     n_jobs: int | None,
     advance: Callable[[int], None],
 ) -> tuple[int, float] | None:
@@ -227,6 +231,8 @@ def _chosen(
     judging : tuple of LeftOut and ndarray of int, shape (r,), or None
         Errors of the kernel model at these rows, and their units; None if each row is a unit.
     targets : Targets
+    criterion : Criterion or None
+        The error that the share of the trees minimises; None for the squared error, and for the log loss of labels.
     n_jobs : int or None
     advance : callable
     """
@@ -260,7 +266,7 @@ def _chosen(
     deviation = _standard_error(gains, counted, None if places is None else places[chooses])
     if weighted_mean(gains, counted) < max(_LEAST_GAIN * without / counted.sum(), _LEAST_RATIO * deviation):
         return None
-    if targets.has_labels and not (share := _share_of_labels(some, towards)):
+    if (targets.has_labels or criterion is not None) and not (share := _share_of_least_error(some, towards, criterion)):
         return None
     return n_rounds, share
 
@@ -273,16 +279,18 @@ def _standard_error(values: np.ndarray, weights: np.ndarray, places: np.ndarray 
     return float(np.linalg.norm(deviations) / weights.sum())
 
 
-def _share_of_labels(some: HeldOutScores, towards: np.ndarray) -> float:
-    """Return the share of the trees, from 0 to 1, with the least log loss of calibrated probabilities.
+def _share_of_least_error(some: HeldOutScores, towards: np.ndarray, criterion: Criterion | None) -> float:
+    """Return the share of the trees, from 0 to 1, with the least error by a criterion.
 
-    `towards` (r, t) are the predictions of the kernel model minus the outputs of the trees at the rows `some`.
+    None is the log loss of calibrated probabilities. `towards` (r, t) are the predictions of the kernel model minus the
+    outputs of the trees at the rows `some`.
     """
 
-    def log_loss(share: float) -> float:
-        return Calibration.of(replace(some, predictions=some.predictions - share * towards)).log_loss
+    def error(share: float) -> float:
+        scores = replace(some, predictions=some.predictions - share * towards)
+        return Calibration.of(scores).log_loss if criterion is None else criterion.error(scores)
 
-    return float(min(_SHARES, key=log_loss))
+    return float(min(_SHARES, key=error))
 
 
 def _least_squares_share(errors: np.ndarray, towards: np.ndarray, weights: np.ndarray) -> float:

@@ -70,6 +70,7 @@ class KernelModel(BaseEstimator):
     n_components: int | str = "auto"
     _: KW_ONLY
     loss: str = "squared"
+    scoring: str | None = None
     alpha: float | str = "auto"
     length_scale: float | str = "auto"
     metric: str | None = "auto"

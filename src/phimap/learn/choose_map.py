@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from phimap.features.defaults import with_image_shape
+from phimap.learn.criterion import Criterion
 from phimap.learn.inputs import InputEncoding
 from phimap.learn.rows.column_forms import Ranks, Squash
 from phimap.learn.rows.samples import CAPACITY
@@ -86,7 +87,8 @@ def choose_map(
             if rows is not None and chooses_width:
                 width = choose_width(found, rows, n_rows, width, seed=seed, effort=effort, log=log)
             if rows is not None and trials is not None and chooses_loss and not log.is_over():
-                tried = losses_tried(found, rows, effort, seed, settings.n_jobs, log)
+                criterion = Criterion.of(settings.scoring, targets)
+                tried = losses_tried(found, rows, effort, criterion, seed=seed, n_jobs=settings.n_jobs, log=log)
                 trials = replace(trials, losses=tuple(tried), log_losses=np.array(list(tried.values())))
             feature_map = map_of_family(
                 found.family,

@@ -74,6 +74,11 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         mean the same.
     effort : {"fast", "normal", "thorough"}, default="normal"
         Level of the search: it sets how many kernels, widths and metrics are tried, see the notes.
+    scoring : str or None, default=None
+        Name of a scorer of scikit-learn, such as ``"neg_mean_absolute_error"`` or
+        ``"neg_root_mean_squared_log_error"``. The share of the trees then has the best score on validation rows; None
+        minimises the squared error. All other choices keep the squared error, which varies less over samples of rows.
+        Only with ``loss="squared"``.
     time_limit : float or None, default=None
         Seconds after which no further trial of the search begins, and corrections and trees are not tried. The best
         kernel so far is then fitted to all rows; the limit does not shorten this fit. The result depends on the speed

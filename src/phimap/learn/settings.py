@@ -14,6 +14,7 @@ from phimap._random import named_streams, seed_sequence
 from phimap._validation import check_choice, check_integer, check_real, is_none
 from phimap._warnings import caller_level
 from phimap.config import is_budget_stated, memory_budget, size_text
+from phimap.learn.criterion import check_scoring
 from phimap.learn.ridge.alpha import check_alpha
 from phimap.learn.ridge.nystroem_preconditioner import rows_in_passes
 from phimap.learn.rows.samples import CAPACITY
@@ -50,6 +51,8 @@ class FitSettings:
     n_components : int or "auto"
     loss : str
         ``"auto"`` leaves the choice to the fit of a classifier whose kernel is searched.
+    scoring : str or None
+        Name of the scorer by which losses and shares of the trees are compared; None for the defaults.
     alpha : float or "auto"
     effort : Effort
     deadline : float
@@ -80,6 +83,7 @@ class FitSettings:
     kernel: KernelSpec
     n_components: int | str
     loss: str
+    scoring: str | None
     alpha: float | str
     effort: Effort
     deadline: float
@@ -135,6 +139,12 @@ class FitSettings:
                 f"`time_limit` must be a number of seconds or None, got {limit!r}. Use for example time_limit=60."
             )
         loss = check_choice("loss", params["loss"], losses)
+        scoring = check_scoring(params["scoring"], labels="class_weight" in params)
+        if scoring is not None and "class_weight" not in params and loss != "squared":
+            raise ValueError(
+                f"`scoring` must be None with loss={loss!r}, whose own loss is minimised, got {scoring!r}. Leave it "
+                "out, or use loss='squared'."
+            )
         solver = check_choice("solver", params["solver"], ("auto", "cholesky", "cg"))
         if (monotonic_cst := params.get("monotonic_cst")) is not None:
             if loss != "squared" or solver == "cg":
@@ -149,6 +159,7 @@ class FitSettings:
             kernel,
             n_components,
             loss,
+            scoring,
             check_alpha(params["alpha"]),
             EFFORTS[check_choice("effort", params["effort"], tuple(EFFORTS))].within(memory),
             np.inf if limit is None else time.monotonic() + check_real("time_limit", limit, above=0.0),

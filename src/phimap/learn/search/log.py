@@ -39,7 +39,7 @@ class SearchLog(Record):
     losses : tuple of str
         Losses that were compared; empty if the loss was given.
     log_losses : ndarray of shape (n_losses,)
-        Held-out log losses of a classifier with each of these losses.
+        Held-out log losses of a classifier with each of these losses; with `scoring`, errors by the scorer.
     """
 
     kernels: tuple[str, ...]

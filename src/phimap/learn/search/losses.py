@@ -9,6 +9,7 @@ import numpy as np
 from scipy import linalg, optimize
 
 from phimap.learn.calibration import Calibration
+from phimap.learn.criterion import Criterion
 from phimap.learn.losses.losses import Logistic, Loss, SquaredHinge
 from phimap.learn.search.effort import Effort
 from phimap.learn.search.log import TrialLog
@@ -27,9 +28,18 @@ _FACTOR, _MOST_ALPHAS, _STEPS = 0.1, 4, 12
 
 
 def losses_tried(
-    found: SearchResult, sample: SearchSample, effort: Effort, seed: int, n_jobs: int | None, log: TrialLog
+    found: SearchResult,
+    sample: SearchSample,
+    effort: Effort,
+    criterion: Criterion | None,
+    *,
+    seed: int,
+    n_jobs: int | None,
+    log: TrialLog,
 ) -> dict[str, float]:
-    """Return the held-out log losses of classifiers with each loss, on maps of the second rung.
+    """Return the held-out log losses of classifiers with each loss, or their errors by a criterion.
+
+    The maps have the width of the second rung.
 
     Parameters
     ----------
@@ -38,6 +48,8 @@ def losses_tried(
     sample : SearchSample
         Rows multiplied by the root of the chosen metric, with encoded labels.
     effort : Effort
+    criterion : Criterion or None
+        None for the log loss.
     seed : int
         Seed of the map; the search used the same seed.
     n_jobs : int or None
@@ -48,8 +60,8 @@ def losses_tried(
     Returns
     -------
     dict of str to float
-        Log loss by name of the loss; the squared loss comes first. Empty if ridge regression fails at the alpha of the
-        search.
+        Log loss, or error, by name of the loss; the squared loss comes first. Empty if ridge regression fails at the
+        alpha of the search.
 
     Notes
     -----
@@ -68,14 +80,15 @@ def losses_tried(
     if not np.isfinite(trial.error):
         return {}
     folds = run_tasks(lambda fold: _FoldOfLosses(trial, sample, fold), range(len(trial.fits)), n_jobs)
-    tried = {"squared": _log_loss("squared", [fold.ridge_scores() for fold in folds], folds)}
+    error = partial(_log_loss, criterion=criterion)
+    tried = {"squared": error("squared", [fold.ridge_scores() for fold in folds], folds)}
     for name, loss in RIVALS.items():
         if log.is_over():
             break
         paths = [fold.path(loss) for fold in folds]
         best = np.inf
         for _ in range(_MOST_ALPHAS):
-            at_alpha = _log_loss(name, run_tasks(lambda path: path(), paths, n_jobs), folds)
+            at_alpha = error(name, run_tasks(lambda path: path(), paths, n_jobs), folds)
             if at_alpha >= best:
                 break
             best = at_alpha
@@ -83,10 +96,15 @@ def losses_tried(
     return tried
 
 
-def _log_loss(name: str, scores: list[np.ndarray], folds: list[_FoldOfLosses]) -> float:
-    """The log loss of the held-out scores (r, t) of each fold, over all folds together; `name` is the loss."""
+def _log_loss(name: str, scores: list[np.ndarray], folds: list[_FoldOfLosses], *, criterion: Criterion | None) -> float:
+    """The log loss of the held-out scores (r, t) of each fold, over all folds together; `name` is the loss.
+
+    With a `criterion`, the result is the error by this criterion.
+    """
     targets, weights = (np.concatenate(parts) for parts in zip(*((f.held_out[1:]) for f in folds), strict=True))
     pooled = np.concatenate(scores)
+    if criterion is not None:
+        return criterion.error(HeldOutScores(pooled, targets, weights), loss=name)
     if name == "logistic":
         return float(weighted_mean(Logistic().values(pooled, _signs(targets)), weights))
     targets = targets if name == "squared" else _signs(targets)
