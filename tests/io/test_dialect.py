@@ -4,6 +4,7 @@ import pytest
 
 from phimap.io import DataError, open_frame, open_table
 from phimap.io.dialect import Dialect, recognise
+from phimap.io.windows_1252 import WINDOWS_1252
 
 PLAIN = "a,b,c\n1,2.5,x\n3,4.5,y\n"
 
@@ -67,7 +68,19 @@ def test_one_column(text):
 def test_encodings(encoding):
     found = read("größe,b\n1,ä\n2,é\n", encoding)
     assert found.names == ("größe", "b")
-    assert found.encoding == {"utf-8-sig": "utf-8"}.get(encoding, encoding)
+    assert found.encoding == {"utf-8-sig": "utf-8", "latin-1": WINDOWS_1252}.get(encoding, encoding)
+
+
+def test_every_byte_of_windows_is_a_character():
+    """Excel writes € as the byte 0x80, which is a control character in Latin-1."""
+    every = bytes(range(256))
+    text = every.decode(WINDOWS_1252)
+    assert (text[0x80], text[0x96], text[0xE9], text[0x81]) == ("€", "\N{EN DASH}", "é", "\x81")
+    assert text.encode(WINDOWS_1252) == every
+    assert read("preis;b\n5 €;„groß“\n7 €;–\n", "cp1252").notes == [
+        "separated by semicolons",
+        "encoded in Windows-1252",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from phimap.io.dialect import Dialect, recognise
 from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, TableSource
 from phimap.io.squeezed import SqueezedText
+from phimap.io.windows_1252 import WINDOWS_1252
 
 # The type is Any because the functions are created at import, so type checkers cannot see them.
 pc: Any = pyarrow.compute
@@ -49,8 +50,6 @@ _TAIL_BYTES = 256
 # reference to them slightly later than the reader. If this were the last reference while the interpreter ends, the
 # thread would abort the process.
 _LAST_OPTIONS: deque[Any] = deque(maxlen=16)
-# An encoding in which every byte is a character.
-_ANY_BYTE = "latin-1"
 
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 _UNREADABLE = re.compile(r"column #(\d+): (?:Row #(\d+): )?CSV conversion error to ([^:]+): invalid value '(.*)'", re.S)
@@ -323,7 +322,7 @@ class TextColumns(ColumnFile):
                 if not self._count_as_missing(error):
                     self._types[error.column] = self._wider(error, target)
             except CharacterError:
-                self._file = CsvFile(self._source, encoding=_ANY_BYTE)
+                self._file = CsvFile(self._source, encoding=WINDOWS_1252)
         types = {name: pa.float64() if name in self._readings else kind for name, kind in self._types.items()}
         return pa.schema(types.items())
 
@@ -351,7 +350,7 @@ class TextColumns(ColumnFile):
                 elif not self._skips or "number" not in self._source.types.values():
                     raise
                 else:
-                    self._file = CsvFile(self._source, encoding=_ANY_BYTE)
+                    self._file = CsvFile(self._source, encoding=WINDOWS_1252)
 
     def _count_as_missing(self, error: CellError) -> bool:
         """Return whether a non-numeric cell may count as missing because the user declares its column numeric.
@@ -407,7 +406,7 @@ class TextColumns(ColumnFile):
         if top is None or not top.num_rows:
             _refuse_header_only(self._source.where)
         if any(pa.types.is_binary(field.type) for field in top.schema):
-            self._file = CsvFile(self._source, encoding=_ANY_BYTE)
+            self._file = CsvFile(self._source, encoding=WINDOWS_1252)
             return self._top()
         return top.schema
 

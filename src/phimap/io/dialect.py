@@ -16,6 +16,7 @@ from typing import NamedTuple
 from phimap._files import DataError, NoRowsError, one_line
 from phimap._number_text import reads_as_number
 from phimap.io.columns import numbered_names
+from phimap.io.windows_1252 import WINDOWS_1252
 
 #: Number of rows that are parsed to detect the dialect.
 ROWS = 200
@@ -25,7 +26,11 @@ _SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "vertical bars", ",": "comm
 _ALIKE = 0.5
 # Lines of one cell above a table count as its title if the table has at least this number of columns.
 _LEAST_BELOW_TITLES = 3
-_ENCODINGS = {"utf-8": "UTF-8", "utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "latin-1": "Latin-1"}
+_ENCODINGS = {
+    "utf-8": "UTF-8",
+    **dict.fromkeys(("utf-16", "utf-16-le", "utf-16-be"), "UTF-16"),
+    WINDOWS_1252: "Windows-1252",
+}
 _COMMA_NUMBER = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
 _POINT_NUMBER = re.compile(_COMMA_NUMBER.pattern.replace(",", r"\."))
 
@@ -155,7 +160,7 @@ def _encoding(head: bytes, *, whole: bool) -> str:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head, final=whole)
     except UnicodeDecodeError:
-        return "latin-1"
+        return WINDOWS_1252
     return "utf-8"
 
 
