@@ -10,7 +10,9 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import phimap as pm
 from phimap.learn import average
+from phimap.learn.calibration import Calibration
 from phimap.learn.rows.validation import HeldOutKeys
+from phimap.learn.solver import HeldOutScores
 from phimap.learn.trees.ensemble import trees_text
 from phimap.learn.trees.growth import Boosting, _truncated
 
@@ -100,6 +102,21 @@ def test_many_trees_are_grown_only_if_their_share_is_large(data, monkeypatch):
         sizes.append(pm.KernelRegressor(**FAST).fit(X, y).trees_.roots.size)
     # Rounds are added in parts of 50.
     assert sizes[0] > 50 >= sizes[1]
+
+
+def test_share_of_labels_has_the_least_log_loss(rng):
+    """Of all multiples of a twentieth. Mutants: a search in one direction alone, or that stops after one step."""
+    targets = np.where(rng.random((800, 1)) < 0.4, 1.0, -1.0)
+    kernel, trees = (targets * 0.5 + rng.standard_normal((800, 1)) for _ in range(2))
+    some = HeldOutScores(kernel, targets, None)
+
+    def log_loss(share):
+        return Calibration.of(replace(some, predictions=kernel + share * (trees - kernel))).log_loss
+
+    expected = min(np.arange(21) / 20, key=log_loss)
+    assert 0.2 < expected < 0.8
+    for first in (0.0, 0.33, 1.0):
+        assert average._share_of_labels(some, kernel - trees, first) == pytest.approx(expected)
 
 
 def leave_one_out_errors(model, X, y):

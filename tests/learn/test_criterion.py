@@ -7,7 +7,7 @@ import pytest
 from sklearn import metrics
 
 import phimap as pm
-from phimap.learn.average import _SHARES, _share_of_least_error
+from phimap.learn.average import _N_SHARES, _share_of_least_error
 from phimap.learn.criterion import Criterion
 from phimap.learn.solver import HeldOutScores
 from phimap.learn.targets.base import TargetUnits
@@ -37,14 +37,11 @@ def test_errors_of_numbers_are_those_of_scikit_learn(rng):
     expected = metrics.mean_absolute_error(y, predicted, sample_weight=weights)
     assert error("neg_mean_absolute_error") == pytest.approx(expected)
     assert error("r2") == pytest.approx(1 - metrics.r2_score(y, predicted, sample_weight=weights))
-    logarithmic = metrics.root_mean_squared_log_error(y, predicted, sample_weight=weights)
-    assert error("neg_root_mean_squared_log_error") == pytest.approx(logarithmic)
-    # Predictions below 0 have no logarithm, so the smallest target takes their place.
-    low = HeldOutScores(predicted - 10, y, weights)
-    raised = np.maximum(predicted - 10, y.min())
-    assert Criterion("neg_root_mean_squared_log_error", Numbers(1, True)).error(low) == pytest.approx(
-        metrics.root_mean_squared_log_error(y, raised, sample_weight=weights)
-    )
+    # Predictions below 0 have no logarithm, so the smallest target takes the place of all that are smaller.
+    for least, expected in ((0.0, np.maximum(predicted, y.min())), (10.0, np.maximum(predicted - 10, y.min()))):
+        low = HeldOutScores(predicted - least, y, weights)
+        found = Criterion("neg_root_mean_squared_log_error", Numbers(1, True)).error(low)
+        assert found == pytest.approx(metrics.root_mean_squared_log_error(y, expected, sample_weight=weights))
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
@@ -73,9 +70,9 @@ def test_the_share_of_trees_has_the_best_score(rng):
         scores = (held_out.predictions - share * towards)[:, 0]
         return metrics.roc_auc_score(places, scores, sample_weight=held_out.weights)
 
-    best = max(map(area, _SHARES))
+    best = max(map(area, np.arange(_N_SHARES + 1) / _N_SHARES))
     found, by_log_loss = (
-        _share_of_least_error(held_out, towards, Criterion.of(one, LABELS)) for one in ("roc_auc", None)
+        _share_of_least_error(held_out, towards, 0.5, Criterion.of(one, LABELS)) for one in ("roc_auc", None)
     )
     assert area(found) == best > area(by_log_loss)
 

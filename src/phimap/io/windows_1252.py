@@ -10,7 +10,8 @@ import codecs
 
 #: Name of the encoding, as an argument of `bytes.decode`.
 WINDOWS_1252 = "phimap_windows_1252"
-_CHARACTERS = "".join(bytes([one]).decode("cp1252", errors="ignore") or chr(one) for one in range(256))
+_CHARACTERS = {one: ord(bytes([one]).decode("cp1252", errors="ignore") or chr(one)) for one in range(256)}
+_BYTES = {character: one for one, character in _CHARACTERS.items()}
 
 
 class _Decoder(codecs.IncrementalDecoder):
@@ -21,9 +22,8 @@ class _Decoder(codecs.IncrementalDecoder):
 def _found(name: str) -> codecs.CodecInfo | None:
     if name != WINDOWS_1252:
         return None
-    table = codecs.charmap_build(_CHARACTERS)
     return codecs.CodecInfo(
-        encode=lambda text, errors="strict": codecs.charmap_encode(text, errors, table),
+        encode=lambda text, errors="strict": codecs.charmap_encode(text, errors, _BYTES),
         decode=lambda data, errors="strict": codecs.charmap_decode(data, errors, _CHARACTERS),
         incrementaldecoder=_Decoder,
         name=WINDOWS_1252,

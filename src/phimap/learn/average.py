@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -45,8 +45,8 @@ _STEP = 10
 # Bytes that one row takes for each column, and for each target. Per column: 8 in the joined rows, 8 in the rows of the
 # training part, 8 in scikit-learn's float64 copy, and 1 in its bins. Per target: two encodings, sums and gradients.
 _COLUMN_BYTES, _TARGET_BYTES = 25, 64
-# For labels, and with `scoring`, errors are compared at these shares of the trees in the average.
-_SHARES = np.arange(21) / 20
+# For labels, and with `scoring`, errors are compared at shares of the trees that are multiples of one by this number.
+_N_SHARES = 20
 #: Number of folds, and least number of rows for which validation rows replace the folds. A model of fewer rows has no
 #: corrections, so its leave-one-out errors are known at every row.
 _FOLDS, FOLDED_ROWS = 3, 8000
@@ -144,8 +144,8 @@ def with_trees(
         if chosen is None:
             return fitted, of_kernel
         n_rounds, share = chosen
-        trees = parts[0][0].first(n_rounds)
-        by_fold = [boosting.first(n_rounds).outputs(every.X[held], n_jobs) for boosting, _ in parts]
+        trees = parts[0][0].rounds(0, n_rounds)
+        by_fold = [boosting.rounds(0, n_rounds).outputs(every.X[held], n_jobs) for boosting, _ in parts]
         # No boosting has seen the conformal rows, so they get the mean over the folds. The rows of a fold get the
         # outputs of the boosting that was grown without this fold.
         outputs = np.mean(by_fold, axis=0)
@@ -247,14 +247,14 @@ def _chosen(
     best, grown = None, []
     for first in range(0, most, n_part):
         before, grown = least, [boosting.grow(first + n_part) for boosting, _ in parts]
-        for start in range(first, first + n_part, _STEP):
+        for start in range(0, n_part, _STEP):
             for trees, (_, own) in zip(grown, parts, strict=True):
                 sums[own] += trees.rounds(start, start + _STEP).sums(X[own], n_jobs)
             towards = some.predictions - grown[0].outputs_of(sums[chooses])
             share = _least_squares_share(errors, towards, counted)
             error = counted @ np.square(errors + share * towards).sum(axis=1)
             if error < least:
-                best, least = (start + _STEP, share, towards), error
+                best, least = (first + start + _STEP, share, towards), error
         advance(n_part)
         many = (first + 2 * n_part) * errors.shape[1] > _FEW_TREES
         if before - least < _LEAST_GAIN * without or (many and best is not None and best[1] < _LARGE_SHARE):
@@ -266,7 +266,8 @@ def _chosen(
     deviation = _standard_error(gains, counted, None if places is None else places[chooses])
     if weighted_mean(gains, counted) < max(_LEAST_GAIN * without / counted.sum(), _LEAST_RATIO * deviation):
         return None
-    if (targets.has_labels or criterion is not None) and not (share := _share_of_least_error(some, towards, criterion)):
+    chooses_again = targets.has_labels or criterion is not None
+    if chooses_again and not (share := _share_of_least_error(some, towards, share, criterion)):
         return None
     return n_rounds, share
 
@@ -279,18 +280,27 @@ def _standard_error(values: np.ndarray, weights: np.ndarray, places: np.ndarray 
     return float(np.linalg.norm(deviations) / weights.sum())
 
 
-def _share_of_least_error(some: HeldOutScores, towards: np.ndarray, criterion: Criterion | None) -> float:
-    """Return the share of the trees, from 0 to 1, with the least error by a criterion.
+def _share_of_least_error(some: HeldOutScores, towards: np.ndarray, first: float, criterion: Criterion | None) -> float:
+    """Return the share of the trees, from 0 to 1, with the least error by a criterion, on a grid of shares.
 
-    None is the log loss of calibrated probabilities. `towards` (r, t) are the predictions of the kernel model minus the
-    outputs of the trees at the rows `some`.
+    `towards` (r, t) are the predictions of the kernel model minus the outputs of the trees at the rows `some`. Without
+    a criterion, the error is the log loss of calibrated probabilities. It is smooth, so the search goes downhill from
+    the share next to `first`.
     """
 
-    def error(share: float) -> float:
-        scores = replace(some, predictions=some.predictions - share * towards)
+    @cache
+    def error(place: int) -> float:
+        if not 0 <= place <= _N_SHARES:
+            return np.inf
+        scores = replace(some, predictions=some.predictions - place / _N_SHARES * towards)
         return Calibration.of(scores).log_loss if criterion is None else criterion.error(scores)
 
-    return float(min(_SHARES, key=error))
+    if criterion is not None:
+        return min(range(_N_SHARES + 1), key=error) / _N_SHARES
+    place = round(first * _N_SHARES)
+    while (best := min(place, place - 1, place + 1, key=error)) != place:
+        place = best
+    return place / _N_SHARES
 
 
 def _least_squares_share(errors: np.ndarray, towards: np.ndarray, weights: np.ndarray) -> float:

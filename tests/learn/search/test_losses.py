@@ -29,7 +29,7 @@ def test_log_losses_are_those_of_another_solver(classes, rng):
     sample = SearchSample(X, Y, np.ones(len(y)))
     family = radial(1.5, ())
     found = SearchResult(family.make(3.0), family, None, None)
-    tried = losses_tried(found, sample, EFFORTS["fast"], 0, 1, TrialLog())
+    tried = losses_tried(found, sample, EFFORTS["fast"], None, seed=0, n_jobs=1, log=TrialLog())
     assert list(tried) == ["squared", "logistic", "squared_hinge"]
     training, held_out = sample.folds()[0]
     phi = family.trial_features(found.kernel, 512, 0, 1).fit(X[training])

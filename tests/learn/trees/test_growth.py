@@ -29,7 +29,8 @@ def test_outputs_are_those_of_scikit_learn(rng, kind, dtype):
     data = rows(rng, kind, dtype)
     boosting = Boosting(data, rate=0.1, seed=0, n_jobs=1)
     boosting.grow(20)
-    trees = boosting.grow(40)
+    boosting.grow(40)
+    trees = boosting.rounds(0, 40)
     X = rng.standard_normal((300, 4)).astype(dtype)
     if kind == "numbers":
         units = zip(boosting._models, boosting._spread, boosting._centre, strict=True)
@@ -58,6 +59,31 @@ def test_threads_change_no_bit(rng, kind, monkeypatch):
     for name in ("columns", "thresholds", "children", "values", "roots", "baseline"):
         np.testing.assert_array_equal(getattr(one, name), getattr(three, name))
     np.testing.assert_array_equal(one.outputs(data.X, 1), three.outputs(data.X, 3))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parts_of_rounds_are_the_rounds_of_one_fit(rng, kind):
+    """Mutants: sums of the rows that lack the trees of an earlier part; bins of other rows."""
+    data = rows(rng, kind)
+    at_once, in_parts = (Boosting(data, rate=0.1, seed=0, n_jobs=1) for _ in range(2))
+    whole = at_once.grow(30)
+    added = [in_parts.grow(n_rounds) for n_rounds in (10, 20, 30)]
+    assert [part.roots.size for part in added] == [10 * data.Y.shape[1]] * 3
+    np.testing.assert_array_equal(in_parts.rounds(0, 30).values, whole.values)
+    np.testing.assert_allclose(sum(part.sums(data.X, 1) for part in added), whole.sums(data.X, 1), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("n_values", "expected"), [(1, 2), (2, 2), (30, 30), (255, 255), (300, 255)])
+def test_fewer_bins_change_no_tree(rng, monkeypatch, n_values, expected):
+    """Mutant: one bin too few, which joins two numbers of a column."""
+    X = np.stack([rng.integers(0, 2, 3000), rng.permutation(3000) % n_values], axis=1).astype(np.float32)
+    data = TreeRows(X, np.where(X[:, :1] > X[:, 1:] % 2, 1.0, -1.0), None, has_labels=True)
+    assert growth._n_bins(X) == expected
+    few = Boosting(data, rate=0.1, seed=0, n_jobs=1).grow(10)
+    monkeypatch.setattr(growth, "_n_bins", lambda X: 255)
+    many = Boosting(data, rate=0.1, seed=0, n_jobs=1).grow(10)
+    for name in ("columns", "thresholds", "children", "values", "roots"):
+        np.testing.assert_array_equal(getattr(few, name), getattr(many, name))
 
 
 def test_rows_at_a_threshold_go_below_in_float32(rng):

@@ -17,6 +17,8 @@ from phimap.ops import openmp_threads
 ROWS_OF_THREAD = 25_000
 # Penalty on the squares of leaf values, in units of the second derivative of the loss of one row.
 _PENALTY = 0.1
+# Most bins that scikit-learn allows for a column.
+_MOST_BINS = 255
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,39 @@ class TreeRows:
         return (self.Y[:, 0] > 0).astype(np.intp) if self.Y.shape[1] == 1 else self.Y.argmax(axis=1)
 
 
+class _Continued:
+    """Keeps the bins of the rows, and the sums of the trees at the rows, from one `fit` to the next.
+
+    With ``warm_start``, scikit-learn would compute both again in each `fit`. The rows must stay the same.
+    """
+
+    _bins: Any = None
+    _sums: Any = None
+
+    def _bin_data(self, *args: Any, **options: Any) -> np.ndarray:
+        if self._bins is None:
+            binned = super()._bin_data(*args, **options)  # pyright: ignore[reportAttributeAccessIssue]
+            self._bins = binned, self._bin_mapper
+        binned, self._bin_mapper = self._bins
+        return binned
+
+    def _raw_predict(self, X: np.ndarray, *args: Any, **options: Any) -> np.ndarray:
+        if self._bins is None or X is not self._bins[0]:
+            return super()._raw_predict(X, *args, **options)  # pyright: ignore[reportAttributeAccessIssue]
+        if self._sums is None:
+            self._sums = super()._raw_predict(X, *args, **options)  # pyright: ignore[reportAttributeAccessIssue]
+        # `fit` adds the values of every further tree to this array.
+        return self._sums
+
+
+class _Classifier(_Continued, HistGradientBoostingClassifier):
+    pass
+
+
+class _Regressor(_Continued, HistGradientBoostingRegressor):
+    pass
+
+
 class Boosting:
     """Boosted trees of some rows, to which rounds can be added.
 
@@ -72,8 +107,8 @@ class Boosting:
     def __init__(self, rows: TreeRows, *, rate: float, seed: int, n_jobs: int | None):
         self._rows = replace(rows, X=_truncated(rows.X))
         self._n_threads = max(1, min(thread_count(n_jobs), len(rows.X) // ROWS_OF_THREAD))
-        kind: Any = HistGradientBoostingClassifier if rows.has_labels else HistGradientBoostingRegressor
-        self._centre, self._spread = np.zeros(rows.Y.shape[1]), np.ones(rows.Y.shape[1])
+        kind: Any = _Classifier if rows.has_labels else _Regressor
+        self._n_rounds, self._centre, self._spread = 0, np.zeros(rows.Y.shape[1]), np.ones(rows.Y.shape[1])
         if not rows.has_labels:
             spread = rows.Y.std(axis=0)
             self._centre, self._spread = rows.Y.mean(axis=0), np.where(spread > 0, spread, 1.0)
@@ -81,6 +116,7 @@ class Boosting:
             kind(
                 learning_rate=rate,
                 l2_regularization=_PENALTY,
+                max_bins=_n_bins(self._rows.X),
                 early_stopping=False,
                 warm_start=True,
                 random_state=seed,
@@ -95,21 +131,39 @@ class Boosting:
         return not rows.has_labels or np.unique(rows.labels).size == max(2, rows.Y.shape[1])
 
     def grow(self, n_rounds: int) -> BoostedTrees:
-        """Add rounds up to a total of `n_rounds`; a round has a tree for every target. Return ``first(n_rounds)``."""
-        rows, has_labels = self._rows, self._rows.has_labels
+        """Add rounds up to a total of `n_rounds`; a round has a tree for every target. Return the added rounds."""
+        rows, has_labels, before = self._rows, self._rows.has_labels, self._n_rounds
         with openmp_threads(self._n_threads):
             for target, model in enumerate(self._models):
                 y = rows.labels if has_labels else (rows.Y[:, target] - self._centre[target]) / self._spread[target]
-                model.set_params(max_iter=n_rounds).fit(rows.X, y, rows.weights)
-        return self.first(n_rounds)
+                # The sums of the trees at the rows are kept from the second `fit` on, so the first has one round.
+                for total in (n_rounds,) if before else (1, n_rounds):
+                    model.set_params(max_iter=total).fit(rows.X, y, rows.weights)
+        self._n_rounds = n_rounds
+        return self.rounds(before, n_rounds)
 
-    def first(self, n_rounds: int) -> BoostedTrees:
-        """Return the trees of the first `n_rounds` rounds, with share 0."""
+    def rounds(self, first: int, last: int) -> BoostedTrees:
+        """Return the trees of some rounds, with share 0. The baseline is 0 unless the rounds include the first."""
         # scikit-learn's trees are only accessible through private attributes. Tests compare the outputs with
         # scikit-learn's.
         baseline = np.concatenate([np.ravel(model._baseline_prediction) for model in self._models])
-        trees = [tree.nodes for n in range(n_rounds) for model in self._models for tree in model._predictors[n]]
-        return _converted(trees, self._centre + self._spread * baseline, self._spread, self._rows)
+        baseline = np.zeros_like(baseline) if first else self._centre + self._spread * baseline
+        trees = [tree.nodes for n in range(first, last) for model in self._models for tree in model._predictors[n]]
+        return _converted(trees, baseline, self._spread, self._rows)
+
+
+def _n_bins(X: np.ndarray) -> int:
+    """Return the largest number of bins that a column needs.
+
+    A column with fewer distinct numbers than bins has a bin for each, so that fewer bins change no tree. They save
+    time, because every sum over rows is formed for all bins.
+    """
+    most = 2
+    for column in X.T:
+        most = max(most, np.unique(column).size)
+        if most >= _MOST_BINS:
+            return _MOST_BINS
+    return most
 
 
 def _truncated(X: np.ndarray) -> np.ndarray:
