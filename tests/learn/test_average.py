@@ -116,7 +116,7 @@ def test_share_of_labels_has_the_least_log_loss(rng):
     expected = min(np.arange(21) / 20, key=log_loss)
     assert 0.2 < expected < 0.8
     for first in (0.0, 0.33, 1.0):
-        assert average._share_of_labels(some, kernel - trees, first) == pytest.approx(expected)
+        assert average._share_of_least_error(some, kernel - trees, first, None) == pytest.approx(expected)
 
 
 def leave_one_out_errors(model, X, y):
