@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
 import phimap as pm
-from phimap.features.nystroem.nystroem import NystroemRecord
-from phimap.learn.search.families import TrialLandmarks
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.trial import run_trial
 
@@ -71,29 +67,3 @@ def test_a_root_is_a_step_before_the_map(rng):
     for form in (root, np.diag(root)):
         assert run_trial(feature_map, (form,) * 4, sample).error == pytest.approx(expected, rel=1e-9)
     assert run_trial(feature_map, (None,) * 4, sample).error != pytest.approx(expected, rel=1e-3)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_held_out_rows_of_landmarks_are_not_whitened(dtype, rng, monkeypatch):
-    """A mutant that whitens all rows has the same error, but applies the whitening to 2,100 rows."""
-    sample, whitened, apply = sample_of(2100, rng), [], NystroemRecord.apply
-    sample = replace(sample, X=sample.X.astype(dtype))
-
-    def counted(record, ops, X, out, first=0):
-        whitened.append(len(X))
-        apply(record, ops, X, out, first)
-
-    def trial(**options):
-        return run_trial(
-            lambda: TrialLandmarks(pm.kernels.Matern(1.5, 3.0), 64, random_state=0), (None,), sample, **options
-        )
-
-    monkeypatch.setattr(NystroemRecord, "apply", counted)
-    found = trial()
-    assert sum(whitened) == sample.n_learned < 2100
-    expected = trial(keeps_fits=False)
-    assert sum(whitened) == sample.n_learned + 2100
-    assert (found.error, found.alpha) == (pytest.approx(expected.error, rel=1e-4), expected.alpha)
-    # A mutant without the whitening of the coefficients.
-    monkeypatch.setattr(NystroemRecord, "_weights", lambda record, coefs: coefs)
-    assert trial().error != pytest.approx(expected.error, rel=1e-2)

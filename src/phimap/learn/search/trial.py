@@ -98,18 +98,17 @@ def run_trial(
 
     def features(fold: int) -> tuple[MapRecord | None, Sequence[tuple[np.ndarray, ...]]]:
         parts, root = sample.folds()[fold], roots[fold]
-        training, held_out = (rooted(sample.X[part], root) for part in parts)
-        feature_map = make().fit(training)
-        record = feature_map.record_
-        # Whitening takes as long as the Gram matrix. Outputs at held-out rows need it for their coefficients alone.
-        plain = record.unwhitened(np.zeros((record.n_components, 1)))[0] if keeps_fits else record
-        Z = np.asarray(to_host(feature_map.transform(training))), features_of(plain, held_out)
-        both = [(one, sample.Y[part], sample.weights[part]) for one, part in zip(Z, parts, strict=True)]
-        return record if keeps_fits else None, both
+        rows = [rooted(sample.X[part], root) for part in parts]
+        feature_map = make().fit(rows[0])
+        both = [
+            (np.asarray(to_host(feature_map.transform(X))), sample.Y[part], sample.weights[part])
+            for X, part in zip(rows, parts, strict=True)
+        ]
+        return feature_map.record_ if keeps_fits else None, both
 
     def learn(fold: int) -> tuple[MapRecord | None, _RidgePath]:
         record, (training, held_out) = features(fold)
-        return record, _RidgePath(training, held_out, record, n_jobs)
+        return record, _RidgePath(training, held_out, n_jobs)
 
     folds = run_tasks(learn, range(len(roots)), n_jobs)
 
@@ -176,19 +175,11 @@ class _RidgePath:
     Parameters
     ----------
     training, held_out : tuple of features (n, m), targets (n, t) and weights (n,)
-        The features of the held-out rows are those of ``record.unwhitened``, if there is a record.
-    record : MapRecord or None
     n_jobs : int or None
         Threads; the result does not depend on them.
     """
 
-    def __init__(
-        self,
-        training: tuple[np.ndarray, ...],
-        held_out: tuple[np.ndarray, ...],
-        record: MapRecord | None,
-        n_jobs: int | None,
-    ):
+    def __init__(self, training: tuple[np.ndarray, ...], held_out: tuple[np.ndarray, ...], n_jobs: int | None):
         Z, Y, weights = training
         self._mean_y = weights @ Y / weights.sum()
         # The features are overwritten, because they are not used afterwards.
@@ -198,12 +189,12 @@ class _RidgePath:
         trace = max(float(np.trace(self._gram)), np.finfo(np.float64).tiny)
         # Smaller alphas would be below the rounding errors of the Gram matrix.
         self._alphas = np.maximum(ALPHAS, np.finfo(Z.dtype).eps) * trace
-        self._held_out, self._record = held_out, record
+        self._held_out = held_out
         self.coefs: dict[int, np.ndarray] = {}
 
     def loss_and_slope(self, index: int) -> tuple[float, float]:
         """Weighted sum of the squared errors on the held-out rows, and its derivative with respect to log alpha."""
-        _, Y, weights = self._held_out
+        Z, Y, weights = self._held_out
         shifted, alpha = self._gram.copy(order="F"), self._alphas[index]
         shifted[np.diag_indices_from(shifted)] += alpha
         try:
@@ -215,19 +206,9 @@ class _RidgePath:
         coefs = self.coefs[index] = linalg.cho_solve(factor, self._cross, check_finite=False)
         moved = linalg.cho_solve(factor, -alpha * coefs, check_finite=False)
         both = np.concatenate([coefs, moved], axis=1)
-        outputs, changes = np.split(self._held_out_outputs(both) - self._mean_z @ both, 2, axis=1)
+        outputs, changes = np.split(Z @ both.astype(Z.dtype) - self._mean_z @ both, 2, axis=1)
         errors = outputs + self._mean_y - Y
         return float(weights @ np.square(errors).sum(axis=1)), float(2 * weights @ (errors * changes).sum(axis=1))
-
-    def _held_out_outputs(self, coefs: np.ndarray) -> np.ndarray:
-        """Return the products (n, k) of the features of the held-out rows with `coefs` (m, k)."""
-        Z = self._held_out[0]
-        record, weights = (None, coefs) if self._record is None else self._record.unwhitened(coefs)
-        if record is self._record:
-            return Z @ coefs.astype(Z.dtype)
-        # Unwhitened features are nearly linearly dependent, so their products are summed in float64.
-        parts = range(0, len(Z), _GRAM_ROWS)
-        return np.concatenate([Z[start : start + _GRAM_ROWS].astype(np.float64) @ weights for start in parts])
 
 
 def centred_gram(
