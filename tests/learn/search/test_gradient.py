@@ -106,3 +106,10 @@ def test_rows_that_are_not_given_take_no_part(rng):
 def test_no_stage_begins_after_the_limit(rng):
     start = np.full(12, 0.3)
     np.testing.assert_allclose(learn(sample_of_two(rng), start, is_over=lambda: True), start)
+
+
+def test_a_metric_is_learned_from_the_rows_of_one_group(rng):
+    """A fold of two groups trains on one group. Its only group was held out, and means were divided by 0 rows."""
+    sample = replace(sample_of_two(rng), places=np.zeros(1200, int))
+    weights = np.square(learn(sample, np.full(12, 0.5)))
+    assert set(np.argsort(weights)[-2:]) == {2, 7}

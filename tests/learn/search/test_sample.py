@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -40,3 +42,12 @@ def test_the_first_rows_hold_classes_in_proportion(rng):
     # Rows of a class stay in their order.
     for label in range(3):
         assert (np.diff(proportional_order(labels)[ordered == label]) > 0).all()
+
+
+@pytest.mark.parametrize("in_time", [False, True])
+def test_the_rows_of_one_unit_are_divided(in_time, rng):
+    """Mutant: the only unit is held out as a whole, so no training row is left."""
+    sample = replace(sample_of(np.arange(40), by_class=False), places=np.full(40, 3), in_time=in_time)
+    training, held_out = sample.split(rng.permutation(30), 10, rng)
+    assert (training.size, held_out.size) == (20, 10)
+    assert np.array_equal(np.sort(np.concatenate([training, held_out])), np.arange(30))

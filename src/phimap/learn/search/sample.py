@@ -89,16 +89,16 @@ class SearchSample:
         """Divide rows in random order into training rows and about `n_held_out` held-out rows.
 
         Units are held out in the order of their numbers, unless `rng` gives another order. If `in_time`, the latest
-        rows are held out.
+        rows are held out. If all rows are of one unit, single rows are held out.
         """
-        if self.places is None:
+        units = np.zeros(1, int) if self.places is None else np.unique(self.places[rows], return_inverse=True)[1]
+        if not units.any():
             return rows[n_held_out:], rows[:n_held_out]
-        _, units = np.unique(self.places[rows], return_inverse=True)
         if rng is not None and not self.in_time:
             units = rng.permutation(int(units.max()) + 1)[units]
         sizes = np.cumsum(np.bincount(units))
-        # At least one unit is held out and, if there are two or more units, at least one is not.
-        n_units = int(np.clip(np.argmin(np.abs(sizes - n_held_out)) + 1, 1, max(1, sizes.size - 1)))
+        # At least one unit is held out, and at least one is not.
+        n_units = int(np.clip(np.argmin(np.abs(sizes - n_held_out)) + 1, 1, sizes.size - 1))
         return rows[units >= n_units], rows[units < n_units]
 
     @property
