@@ -87,6 +87,18 @@ def test_an_encoder_takes_what_is_missing(phimap, fitted, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["numbers", "mixed"])
+@pytest.mark.parametrize("infinite", ["inf", "-Infinity", "+INF"])
+def test_infinite_cells_beside_text_have_no_prediction(phimap, fitted, tmp_path, name, infinite):
+    """A text in the column made the infinite cell count as missing."""
+    path, b = tmp_path / "t.csv", "up" if name == "mixed" else "2"
+    path.write_text(f"a,b\n1,{b}\n{infinite},{b}\nmany,{b}\n")
+    found, told = predicted(phimap, fitted[name], path)
+    assert found["prediction"].isna().tolist() == [False, True, False]
+    assert "1 row left out for an infinite feature" in told
+    assert "column 'a', such as 'many', counts as missing" in told
+
+
+@pytest.mark.parametrize("name", ["numbers", "mixed"])
 def test_predictions_do_not_depend_on_the_rows_left_out(phimap, fitted, tmp_path, name):
     data = fitted[name].with_suffix(".csv")
     whole, _ = predicted(phimap, fitted[name], data)

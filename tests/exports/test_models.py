@@ -248,6 +248,19 @@ def test_program_refuses_bad_files_in_one_line(tmp_path: Path, bare: dict[str, s
     assert "no column 'town', which the model was trained on" in refused(folders["frame"], folders["frame"], rows)
 
 
+def test_program_ends_quietly_after_its_reader(tmp_path: Path, bare: dict[str, str]) -> None:
+    """A reader such as head ends early. The program said: error: [Errno 32] Broken pipe."""
+    pm.export(model_of("gaussian"), tmp_path / "folder", format="numpy")
+    rows = tmp_path / "rows.csv"
+    rows.write_text("1,2,3,4,5\n" * 20_000)
+    command = [sys.executable, "-S", tmp_path / "folder" / "predict.py", tmp_path / "folder", rows]
+    pipe: Any = subprocess.PIPE
+    with subprocess.Popen(command, env=bare, stdout=pipe, stderr=pipe, text=True) as program:
+        assert program.stdout.readline() == "prediction\n"  # type: ignore
+        program.stdout.close()  # type: ignore
+        assert (program.stderr.read(), program.wait(60)) == ("", 0)  # type: ignore
+
+
 def test_names_stay_out_of_the_source(tmp_path: Path) -> None:
     pm.export(model_of("frame"), tmp_path, format="numpy")
     assert "size" not in (tmp_path / "predict.py").read_text().replace("size = int", "").replace("8 + size", "")

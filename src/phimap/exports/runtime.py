@@ -36,6 +36,7 @@ As a program:  python predict.py FOLDER ROWS.csv [PREDICTIONS.csv]
 
 import csv
 import json
+import os
 import re
 import sys
 import warnings
@@ -157,6 +158,8 @@ if __name__ == "__main__":
     warnings.showwarning = lambda message, *_: print(f"warning: {{message}}", file=sys.stderr)
     try:
         main(*sys.argv[1:])
+    except BrokenPipeError:  # the program that reads the predictions, such as head, has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError) as error:
         sys.exit(f"error: {{error}}")
 '''

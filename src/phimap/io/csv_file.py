@@ -29,8 +29,10 @@ from phimap.io.windows_1252 import WINDOWS_1252
 
 # The type is Any because the functions are created at import, so type checkers cannot see them.
 pc: Any = pyarrow.compute
-# Words of truth values, and their numbers.
-_TRUTH = {"true": "1", "false": "0"}
+# Words of truth values and of infinity, and their numbers; 1e999 is too large to be finite.
+_WORDS = {"true": "1", "false": "0"} | {
+    sign + word: f"{sign}1e999" for sign in ("", "+", "-") for word in ("inf", "infinity")
+}
 _MISSING = pa.array(MISSING_AMONG_NUMBERS)
 # Arrow needs whole rows within a block. A block is therefore at least 16 times as long as the longest of the first
 # rows, and at least as long as Arrow's default of 1 MB.
@@ -379,13 +381,13 @@ class TextColumns(ColumnFile):
     def _numbers(self, name: str, column: pa.Array) -> np.ndarray:
         """Return the texts (r,) of a column as numbers (r,). The first block decides on a mark, currencies and a unit.
 
-        The words true and false are 1 and 0, as in columns that hold nothing else.
+        The words true and false are 1 and 0, and inf is infinite, as in columns that hold no other text.
         """
         # This is imported here because `phimap.tables` loads scikit-learn, which most readers do not need.
         from phimap.tables.amounts import how_read, negatives_in, numbers_in, readings_of
 
         texts = pc.utf8_trim_whitespace(column)
-        for word, number in _TRUTH.items():
+        for word, number in _WORDS.items():
             texts = pc.if_else(pc.equal(pc.utf8_lower(texts), word), number, texts)
         distinct = pc.unique(texts.filter(pc.invert(pc.is_in(texts, value_set=_MISSING)))).drop_null()
         if self._readings[name] is None and len(distinct):
