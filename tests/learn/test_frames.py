@@ -29,8 +29,12 @@ def test_columns_are_known_by_their_names(kind):
     assert list(model.feature_names_in_) == ["area", "rooms", "age"]
     turned = kind(X[["age", "rooms", "area"]])
     np.testing.assert_array_equal(model.predict(turned), model.predict(kind(X)))
-    with pytest.raises(ValueError, match="must have the columns seen in fit, got none named 'age' among 'area',"):
+    with pytest.raises(
+        ValueError, match=r"got none named 'age' among 'floor', 'area', 'rooms'\. Rename a column, or add"
+    ):
         model.predict(kind(X.rename(columns={"age": "floor"})))
+    with pytest.raises(ValueError, match=r"got none named 'age' among 'area', 'rooms'\. Add it, NaN or empty where"):
+        model.predict(kind(X.drop(columns="age")))
     again = regressor().fit(kind(X), y)
     np.testing.assert_array_equal(model.partial_fit(turned, y).coef_, again.partial_fit(kind(X), y).coef_)
 

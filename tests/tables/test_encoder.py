@@ -57,8 +57,10 @@ def test_columns_are_found_by_name(encoder):
     Z = encoder.transform(FRAME)
     shuffled = FRAME[FRAME.columns[::-1]].assign(more=1)
     np.testing.assert_array_equal(encoder.transform(shuffled), Z)
-    with pytest.raises(ValueError, match=r"got none called 'town' among 'number', .*\. Add it, empty where"):
+    with pytest.raises(ValueError, match=r"got none named 'town' among 'number', .*\. Add it, NaN or empty where"):
         encoder.transform(FRAME.drop(columns="town"))
+    with pytest.raises(ValueError, match=r"none named 'town' among 'city', 'number', .*\. Rename a column, or add it"):
+        encoder.transform(FRAME.rename(columns={"town": "city"}))
 
 
 def test_new_levels_missing_cells_and_empty_columns_are_legal(encoder):

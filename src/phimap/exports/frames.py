@@ -122,9 +122,9 @@ _ENCODERS: dict[type, Callable[..., list[Traced]]] = {
 
 def cells_as_inputs(encoder: TableEncoder, X: Any) -> dict[str, np.ndarray]:
     """Return the columns of a frame as the inputs (n, 1) of the graph; missing texts are empty."""
-    columns, inputs = cells_of(X), {}
+    columns, inputs, seen = cells_of(X), {}, [column.name for column in encoder.columns_]
     for column in used_columns(encoder):
-        cells = found_in(columns, column.name)
+        cells = found_in(columns, column.name, seen)
         if isinstance(column.encoding, LevelEncoding):
             values: Any = np.array([*cells.texts, ""], dtype=object)[cells.codes]
         elif isinstance(column.encoding, DateEncoding):

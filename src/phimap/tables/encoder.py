@@ -338,6 +338,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = _checked(X, getattr(self, "n_features_in_", None))
         used = [column for column in self._columns if column.encoding is not None]
+        seen = [column.name for column in self._columns]
         n_rows = n_rows_of(X)
         sparse_parts, first, unread = [], first_row or 0, Counter[str]()
         first_unread: dict[str, str] = {}
@@ -346,7 +347,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             columns = cells_of(rows)
             folds = None if first_row is None else training_folds(first_row + part.start, part.stop - part.start)
             found = [
-                column.encoding.apply(found_in(columns, column.name), first + part.start, folds)  # pyright: ignore
+                column.encoding.apply(found_in(columns, column.name, seen), first + part.start, folds)  # pyright: ignore
                 for column in used
             ]
             unread.update({column.name: columns[column.name].n_unread for column in used})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -89,15 +89,34 @@ def in_order(X: Any, names: Sequence[str]) -> Any:
     if given == list(names):
         return X
     for name in names:
-        if (count := given.count(name)) != 1:
-            what = "none" if not count else f"{count} of them"
+        if name not in given:
+            raise lacking(name, given, names)
+        if (count := given.count(name)) > 1:
             raise ValueError(
-                f"`X` must have the columns seen in fit, got {what} named {name!r} among "
-                f"{', '.join(map(repr, given[:_NAMED]))}{', ...' if len(given) > _NAMED else ''}. Rename some."
+                f"`X` must have the columns seen in fit, got {count} of them named {name!r} among {_some(given)}. "
+                "Rename some."
             )
     if hasattr(X, "iloc"):
         return X.iloc[:, [given.index(name) for name in names]]
     return X.select(list(names))
+
+
+def lacking(name: str, given: Iterable[str], seen: Iterable[str]) -> ValueError:
+    """Return the error for a frame of columns `given` without the column `name` of those `seen` in fit.
+
+    It lists columns that the fit has not seen first, because one of them may be `name` under another name.
+    """
+    known, given = set(seen), list(given)
+    unknown = [one for one in given if one not in known]
+    remedy = "Rename a column, or add it" if unknown else "Add it"
+    return ValueError(
+        f"`X` must have the columns seen in fit, got none named {name!r} among "
+        f"{_some(sorted(given, key=known.__contains__))}. {remedy}, NaN or empty where its values are not known."
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:_NAMED])) + ", ..." * (len(names) > _NAMED)
 
 
 def _names_of(X: Any) -> list[Any]:

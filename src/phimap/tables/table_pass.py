@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phimap.tables.encoding import EncodedColumn
-from phimap.tables.frames import cells_of, is_frame, n_rows_of, slices
+from phimap.tables.frames import cells_of, is_frame, lacking, n_rows_of, slices
 from phimap.tables.kinds import KINDS, Rules, encoded_column, kind_of
 from phimap.tables.tallies import ColumnTally, sample_keys, training_folds
 from phimap.tables.targets import ColumnTargets
@@ -65,7 +65,7 @@ class TablePass:
             targets = self._targets.update(None if y is None else y[part], n_rows)
             keys, folds = sample_keys(self.n_rows, n_rows), training_folds(self.n_rows, n_rows)
             for name, tally in self._tallies.items():
-                tally.update(found_in(columns, name), keys, folds, self.n_rows, targets)
+                tally.update(found_in(columns, name, self._tallies), keys, folds, self.n_rows, targets)
             self.n_rows += n_rows
 
     def _start(self, columns: Mapping[str, Any], has_names: bool) -> None:
@@ -95,13 +95,10 @@ class TablePass:
         return columns
 
 
-def found_in(columns: Mapping[str, Any], name: str) -> Any:
-    """The column with this `name`; raises if there is none."""
+def found_in(columns: Mapping[str, Any], name: str, seen: Iterable[str]) -> Any:
+    """The column with this `name`, one of those `seen` in fit; raises if there is none."""
     if name not in columns:
-        raise ValueError(
-            f"X must have the columns seen in fit, got none called {name!r} among "
-            f"{_some(columns)}. Add it, empty where its values are not known."
-        )
+        raise lacking(name, columns, seen)
     return columns[name]
 
 
