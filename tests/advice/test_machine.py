@@ -12,13 +12,14 @@ from phimap.theory import REFERENCE
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Sizes that take no time."""
+    """Sizes that take no time, and the clock, each reading of which is a second later."""
     for name, size in {"_ROWS": 300, "_WIDTH": 512, "_MAP_WIDTH": 64, "_FILE_ROWS": 400}.items():
         monkeypatch.setattr(machine_module, name, size)
     monkeypatch.setattr("phimap.advice.speed._ORDER", 64)
     # The clock of the processor is too coarse for such sizes.
     clock = iter(range(10**6))
     monkeypatch.setattr("phimap.advice.machine.time.process_time", lambda: float(next(clock)))
+    return clock
 
 
 def test_what_can_be_measured_is_and_the_rest_is_taken_over(quick):
@@ -33,6 +34,8 @@ def test_what_can_be_measured_is_and_the_rest_is_taken_over(quick):
     # Adding to the sums would take more than half of that second, and is then counted as half.
     assert found.single == pytest.approx(2 * 300 * 512**2 / 1e9)
     assert "cores" in found.name
+    # Nothing else was timed: three timings each of the memory, two products, three maps and three files.
+    assert next(quick) == 2 * 3 * 9
 
 
 def test_files_that_cannot_be_read_keep_the_constants_given(quick, monkeypatch):

@@ -179,6 +179,15 @@ def test_processor_seconds_are_those_of_one_thread():
     assert found.to_dict()["models"][0]["processor_seconds"] >= 0
 
 
+def test_the_legend_says_what_the_seconds_are():
+    """A method whose first of three fits took minutes, for code that was loaded, had few "fit s"."""
+    X, y = problem(60, labels=False)
+    known = {"a": Method(lambda task, width, seed: Threaded(), "threads")}
+    for splits, mean in ((1, "all threads. "), (2, "all threads, means over the splits. ")):
+        said = " ".join(pm.compare(X, y, splits=splits, known=known).verdict())
+        assert f"fit s and predict s: wall-clock, {mean}The first fit of a method is small" in said
+
+
 def test_the_better_method_is_named_whoever_it_is():
     X, y = problem(400, labels=False)
     known = {"phimap": made(5.0), "rival": made(0.0), "twin": made(0.001)}

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from phimap.advice.speed import best_seconds, measure_speed
+from phimap.advice.speed import best_seconds, product_speed
 from phimap.config import thread_count
 from phimap.features import FourierFeatures, NTKFeatures
 from phimap.io import open_table
@@ -79,7 +79,7 @@ def measure_machine(base: Machine = REFERENCE) -> Machine:
         base,
         name=f"{platform.processor() or platform.machine()}, one of {thread_count(-1)} cores, {datetime.date.today()}",
         single=_gram_speed(bandwidth),
-        double=measure_speed(1, time.process_time).double,
+        double=product_speed("float64", 1, time.process_time),
         bandwidth=bandwidth,
         **{name: _feature_seconds(one, rows) for name, one in maps.items()},
         **_decoding(rng),

@@ -161,7 +161,11 @@ class Comparison:
             f"together at {100 * FALSE_ALARM:g} % false alarms."
             + ("" if self.n_splits > 1 else " One split does not show what other training rows would change.")
         )
-        said.append("CPU s: processor seconds of a fit with one thread; fit s and predict s: wall-clock, all threads.")
+        mean = ", means over the splits" if self.n_splits > 1 else ""
+        said.append(
+            f"CPU s: processor seconds of a fit with one thread; fit s and predict s: wall-clock, all threads{mean}. "
+            "The first fit of a method is small, to load and compile code, and is not counted."
+        )
         if self.n_rows < self.n_all:
             said.append(f"{self.n_rows:,} of {self.n_all:,} rows, drawn at random, were used.")
         if self.rare_classes:
