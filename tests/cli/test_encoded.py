@@ -90,6 +90,23 @@ def test_a_file_of_decimal_commas_has_thousands_with_points(phimap, tmp_path, rn
     assert {"8000", "6000"} & set(re.findall(r">([0-9.]+)</text>", report.read_text(encoding="utf-8")))
 
 
+@pytest.mark.filterwarnings("always::phimap.tables.encoding.MixedCellsWarning")
+@pytest.mark.filterwarnings("always::phimap.tables.encoding.UnreadCellsWarning")
+def test_numbers_among_other_cells_are_told(phimap, tmp_path, rng):
+    """A column with 8 % of other cells silently became categories."""
+    area = rng.uniform(20, 120, 200).round(2)
+    frame = pd.DataFrame({"area": area.astype(str), "town": rng.choice(["Ulm", "Bonn"], 200), "y": 3 * area})
+    frame.loc[::12, "area"] = "n.a. yet"
+    data = tmp_path / "t.csv"
+    frame.to_csv(data, index=False)
+    words = ("--target", "y", "--effort", "fast", "--features", 32, "--kernel", "gaussian")
+    said = phimap("fit", data, *words).stderr
+    assert "column 'area' is read as categories or text: 91 % of its cells are numbers, and " in said
+    assert "such as 'n.a. yet'. To take these for missing, use --types (area=number)." in said
+    said = phimap("fit", data, "--types", "area=number", *words).stderr
+    assert "warning" not in said
+
+
 def test_row_numbers_of_a_table_of_numbers_are_left_out(phimap, tmp_path, rng):
     """They were left out beside text alone."""
     X = rng.standard_normal((60, 2)).round(4)

@@ -120,3 +120,18 @@ def test_classes_take_their_losses(phimap, table):
     found = phimap("fit", table, "--target", "n", "--loss", "logistic", "--drop", "y", *FIXED, "--json")
     assert found.exit_code == 0, found.stderr
     assert json.loads(found.stdout)["task"] == "classification"
+
+
+@pytest.mark.parametrize(("target", "scoring"), [("big", "roc_auc"), ("y", "neg_mean_absolute_error")])
+def test_scorers_of_both_tasks(phimap, table, tmp_path, target, scoring):
+    """The learner that summarises the rows before the task is known refused scorers of classes."""
+    lines = table.read_text().splitlines()
+    big = ["yes" if float(line.split(",")[2]) > 0 else "no" for line in lines[1:]]
+    data, model = tmp_path / "t.csv", tmp_path / "m.phimap"
+    data.write_text("\n".join([f"{lines[0]},big", *map(",".join, zip(lines[1:], big, strict=True))]) + "\n")
+    words = ("--target", target, "--columns", "a,b", "--scoring", scoring)
+    done = phimap("fit", data, *words, *FIXED, "--model", model)
+    assert done.exit_code == 0, done.stderr
+    assert pm.load(model).scoring == scoring
+    done = phimap("fit", data, *words[:-1], "accuracy_of_all", *FIXED)
+    assert "scikit-learn scorer of" in done.stderr

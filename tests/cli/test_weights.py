@@ -50,6 +50,12 @@ def test_bad_weights_are_refused_by_their_row(phimap, tmp_path, frame):
     assert_refused(phimap(*words, "--scheduler", "local"), "--weights works without --scheduler")
 
 
+def test_a_weight_of_text_is_quoted(phimap, tmp_path, frame):
+    frame.assign(town="Ulm").to_csv(tmp_path / "t.csv", index=False)
+    done = phimap("fit", tmp_path / "t.csv", "--target", "y", "--weights", "town", *OPTIONS)
+    assert_refused(done, "got 'Ulm' in data row 1. Correct it, or name another column.")
+
+
 @pytest.mark.parametrize("weights", [(), ("--weights", "w")])
 def test_the_error_of_the_mean_is_that_of_the_training_rows(phimap, tmp_path, frame, weights):
     """It was that of the mean of the scored rows, which is 0 for a single one."""

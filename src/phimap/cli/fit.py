@@ -46,6 +46,7 @@ from phimap.learn.rows.summary import ExtremeTargetWarning
 from phimap.learn.search.kernel import OTHERS, STATIONARY, kernel_name
 from phimap.learn.search.width import most_components
 from phimap.learn.targets.kinds import deviance_power, quantile_levels
+from phimap.tables.encoding import UnreadCellsWarning
 
 # Kernels of networks by name, with the options that set the architecture of each.
 _NETWORKS = {"ntk": (NTK, ("depth",)), "nngp": (NNGP, ("depth",)), "cntk": (CNTK, ("depth", "filter_size", "pooling"))}
@@ -94,7 +95,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     of_loss = _task_of_loss(options.loss)
     asked = of_loss or "auto" if options.task == "auto" else options.task
     # A learner that summarises rows before the task is known.
-    probe = _learner(options, of_loss or "regression", options.standardize)
+    probe = _learner(options, of_loss or "regression", options.standardize).set_params(scoring=None)
 
     # Open the table, and make the first pass. The rows are numbers, or columns for an encoder.
     split_by = options.groups, options.time, options.holdout, options.seed, options.target
@@ -181,7 +182,10 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
         with stages.stage("held-out rows", overview.n_held_out, "rows") as advance:
             # The overview counts every row once, whatever its weight.
             mean = None if weights is not None or overview.target is None else overview.target["mean"]
-            scores = score(learner, task, held_out, advance, overview.summary.sample, mean)
+            with warnings.catch_warnings():
+                # The first pass has told of such cells among the training rows, unless the user gives the kind.
+                warnings.simplefilter("ignore", UnreadCellsWarning)
+                scores = score(learner, task, held_out, advance, overview.summary.sample, mean)
         for doubt in filter(None, (scores.unseen(), scores.hardly_scored())):
             complain(f"{options.data}: held out, {doubt}", "warning")
     if (missing := _missing_score(options, overview)) is not None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phimap._files import one_line
 from phimap.io import BadRows, DataError, open_frame
 from phimap.io.columns import MissingColumnError, closest_first
 from phimap.learn.rows.units import units_of
@@ -100,9 +101,16 @@ class RowWeights:
         """Read the column from the file at `path`, called `data` in messages; None without a name."""
         if name is None:
             return None
-        return cls(
-            numbers_in(text_column(_cells(path, name, data, "weights", target)), "."), f"{data}: column {name!r}"
-        )
+        cells = _cells(path, name, data, "weights", target)
+        values = numbers_in(text_column(cells), ".")
+        unread = np.isnan(values) & (cells != "")
+        if unread.any():
+            raise DataError(
+                f"{data}: column {name!r} must hold a weight of at least 0 in every row, got "
+                f"{one_line(cells[row := int(unread.argmax())])!r} in data row {row + 1}. Correct it, or name another "
+                "column."
+            )
+        return cls(values, f"{data}: column {name!r}")
 
     def of_rows(self, numbers: np.ndarray) -> np.ndarray:
         """Return the weights (r,) of the rows with these numbers in the file, from 1."""

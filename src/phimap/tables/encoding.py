@@ -63,6 +63,21 @@ class MixedCurrenciesWarning(UserWarning):
     """Amounts of a column are not read as numbers, because they are in several currencies."""
 
 
+class MixedCellsWarning(UserWarning):
+    """A column is not read as numbers, although most of its cells are numbers, because of the other cells."""
+
+
+def warn_of_mixed(name: str, share: float, n_others: int, cell: str | None) -> None:
+    """Warn that the column `name` is not read as numbers because of `n_others` cells, such as `cell`."""
+    example = "" if cell is None else f", such as {one_line(cell)!r}"
+    warnings.warn(
+        f"column {name!r} is read as categories or text: {100 * share:.0f} % of its cells are numbers, and "
+        f"{n_others:,} are not{example}. To take these for missing, use types=... ({name}=number).",
+        MixedCellsWarning,
+        stacklevel=caller_level(),
+    )
+
+
 def warn_of_currencies(name: str, currencies: list[str]) -> None:
     """Warn that the amounts of the column `name` are not read as numbers, because they have several `currencies`."""
     warnings.warn(

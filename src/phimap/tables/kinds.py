@@ -11,7 +11,14 @@ import numpy as np
 
 from phimap._number_text import number_text
 from phimap.tables.dates import DateEncoding
-from phimap.tables.encoding import EncodedColumn, Encoding, warn_of_ambiguous, warn_of_currencies, warn_of_unread
+from phimap.tables.encoding import (
+    EncodedColumn,
+    Encoding,
+    warn_of_ambiguous,
+    warn_of_currencies,
+    warn_of_mixed,
+    warn_of_unread,
+)
 from phimap.tables.levels import frequent_and_hashed, one_hot, target_means
 from phimap.tables.numbers import NumberEncoding
 from phimap.tables.row_numbers import numbers_rows
@@ -23,6 +30,9 @@ from phimap.tables.text import TextEncoding
 KINDS = ("number", "category", "date", "text", "drop")
 # A text column holds numbers, or times, if at least this share of its cells can be parsed as such.
 _LEAST_SHARE = 0.95
+# A column of text with more than `_FEW_NUMBERS` distinct cells was probably meant to hold numbers if at least the share
+# `_MOSTLY_NUMBERS` of its cells are numbers.
+_FEW_NUMBERS, _MOSTLY_NUMBERS = 20, 0.5
 # A column with many levels is text if its cells have at least 5 words on average, or at least 2 words while at least
 # 30 % of the cells are distinct.
 _WORDS, _FEW_WORDS, _DISTINCT = 5.0, 2.0, 0.3
@@ -129,8 +139,9 @@ def _kind_of_texts(levels: LevelTally, is_dictionary: bool, max_levels: int) -> 
 
 def encoded_column(tally: ColumnTally, kind: str, rules: Rules) -> EncodedColumn:
     """A column of this `kind` with its encoding."""
-    _tell_currencies(tally, kind)
     kind, _, why = kind.partition(": ")
+    _tell_currencies(tally, kind)
+    _tell_mixed(tally, kind)
     if kind == "left out":
         return EncodedColumn(tally.name, kind, _n_missing(tally), why)
     encoding, note, n_missing = _MAKERS[kind](tally, rules)
@@ -147,6 +158,19 @@ def _tell_currencies(tally: ColumnTally, kind: str) -> None:
 
     if found := mixed_currencies(list(_texts(tally).places)):
         warn_of_currencies(tally.name, found)
+
+
+def _tell_mixed(tally: ColumnTally, kind: str) -> None:
+    """Warn if most cells of a column that is not read as numbers are numbers, unless the user gives its kind."""
+    if tally.wanted is not None or tally.form != "text" or not tally.numbers or tally.has_codes:
+        return
+    reading, found = _best(tally.numbers)
+    levels = _texts(tally)
+    # Up to `_FEW_NUMBERS` distinct cells may be codes, some of them numbers.
+    if kind in ("number", "boolean", "date", "left out") or len(levels.places) <= _FEW_NUMBERS:
+        return
+    if (share := found.n / levels.n) >= _MOSTLY_NUMBERS:
+        warn_of_mixed(tally.name, share, levels.n - found.n, _first_unread(levels, "numbers", reading))
 
 
 def _n_missing(tally: ColumnTally) -> int:
