@@ -161,7 +161,9 @@ def test_fit_refuses_folders(phimap, tmp_path, spoil: Callable[[Path], object], 
 
 def test_folders_of_one_class_and_of_none(phimap, bars, tmp_path):
     assert_refused(phimap("fit", bars / "bars" / "down", *SMALL), "00.png", "no class folder")
-    assert_refused(phimap("fit", tmp_path, *SMALL), "holds no images")
+    # The advice was to leave out the target.
+    for target in ((), ("--target", "y")):
+        assert_refused(phimap("fit", tmp_path, *target, *SMALL), "holds no images")
     (tmp_path / "only").mkdir()
     for i in range(9):
         pixels(7, 6).save(tmp_path / "only" / f"{i}.png")

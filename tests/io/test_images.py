@@ -240,7 +240,7 @@ def test_folders_that_do_not_fit(folder, spoil, options, message):
 
 def test_a_folder_without_images(tmp_path):
     (tmp_path / "notes.md").write_text("a,b\n1,2\n")
-    refuse(tmp_path, r"holds no images \(.png, .*\). Give a folder of images, or the path of a file")
+    refuse(tmp_path, r"holds no images \(.png, .*\). Give a folder of images or of tables, or the path of a file")
 
 
 def test_folders_that_cannot_be_listed(folder, monkeypatch):

@@ -43,6 +43,7 @@ class ImageTable(Table):
     _unusable = "being damaged or of another kind"
 
     def __init__(self, source: TableSource) -> None:
+        names = _image_names(source.path)
         if source.target not in (None, LABEL):
             raise DataError(
                 f"{source.where}: images in folders have one target, {LABEL!r}, got {source.target!r}. Leave it out."
@@ -51,7 +52,6 @@ class ImageTable(Table):
             raise DataError(f"{source.where}: images have no columns to choose from. Leave columns=... out.")
         if source.drop:
             raise DataError(f"{source.where}: images have no columns to drop. Leave drop=... out.")
-        names = _image_names(source.path)
         self._names, self._folder = names, source.path
         self._size, self._channels = source.size, source.channels
         self._labels = _labels(source.path, names) if source.target == LABEL else None
@@ -128,7 +128,8 @@ def _image_names(folder: Path) -> tuple[str, ...]:
     names = tuple(name for name in files_below(folder) if name.lower().endswith(IMAGES))
     if not names:
         raise DataError(
-            f"{folder}: holds no images ({', '.join(IMAGES)}). Give a folder of images, or the path of a file."
+            f"{folder}: holds no images ({', '.join(IMAGES)}). Give a folder of images or of tables, or the path of a "
+            "file."
         )
     return names
 
