@@ -15,6 +15,7 @@ from phimap.cli.commands import app
 from phimap.cli.describe import leading_columns
 from phimap.cli.reporting import encoded_axes
 from phimap.report import dependences
+from phimap.tables.encoding import AmbiguousDatesWarning
 from tests.cli.test_bad_input import assert_refused
 from tests.support.learners import GAUSSIAN
 
@@ -277,3 +278,15 @@ def test_halves_of_numbers_in_parentheses_are_no_row_names(phimap, tmp_path, cel
     (tmp_path / "t.csv").write_text("a,b,y\n" + "".join(f"{cell},{k},{k % 7}\n" for k in range(60)))
     done = phimap("fit", tmp_path / "t.csv", "--target", "y", *QUICK_FIT)
     assert_refused(done, f"cells such as '{cell}' hold the separator. Put them in quotes.")
+
+
+def test_new_dates_that_nothing_tells_month_first_draw_a_warning(rng):
+    """A model of ISO dates read new dates such as 01/06/2023 month first, without a word."""
+    days = pd.date_range("2023-01-01", periods=300)
+    model = pm.KernelRegressor(random_state=0, n_components=32, **GAUSSIAN)
+    model.fit(pd.DataFrame({"day": days, "town": rng.choice(["Ulm", "Bonn"], 300)}), np.arange(300.0))
+    new = pd.DataFrame({"day": ["01/06/2023", "02/06/2023"], "town": "Ulm"})
+    with pytest.warns(AmbiguousDatesWarning, match="dates such as 01/06/2023 are read as month/day/year"):
+        model.predict(new)
+    # One cell settles the order.
+    model.predict(pd.concat([new, pd.DataFrame({"day": ["28/06/2023"], "town": "Ulm"})]))

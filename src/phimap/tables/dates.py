@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from phimap.records import of_floats, of_number
-from phimap.tables.encoding import LARGEST, Encoding
+from phimap.tables.encoding import LARGEST, Encoding, warn_of_ambiguous
 from phimap.tables.tallies import NumberTally, likely_form
 
 if TYPE_CHECKING:
@@ -104,7 +104,10 @@ class DateEncoding(Encoding):
         Texts are read in the form of the training rows. If some cannot be read but all are ISO 8601, they are read as
         ISO 8601.
         """
-        seconds = cells.seconds(self.form or likely_form(cells), self.zone)
+        form = self.form or likely_form(cells)
+        if not self.form:
+            _tell_ambiguous(cells, form)
+        seconds = cells.seconds(form, self.zone)
         if not (cells.is_text and cells.n_unread):
             return seconds
         unread = cells.n_unread, cells.first_unread
@@ -149,3 +152,28 @@ def _circle(seconds: np.ndarray, cycle: str) -> np.ndarray:
         dates = days.astype("datetime64[D]")
         phase = (dates - dates.astype("datetime64[Y]")).astype(np.float64) * _DAY / _YEAR
     return np.column_stack([np.sin(2 * np.pi * phase), np.cos(2 * np.pi * phase)])
+
+
+def order_of_parts(form: str) -> str:
+    """The order of the parts of dates in words, such as ``month/day/year``."""
+    words = {"m": "month", "d": "day", "y": "year"}
+    return "/".join(words[part.lower()] for part in re.findall("%([mdyY])", form))
+
+
+def with_day_first(form: str) -> str:
+    """The form with the day before the month; a form without the month first is returned unchanged."""
+    return re.sub("^%m(.)%d", r"%d\1%m", form)
+
+
+def _tell_ambiguous(cells: Cells, form: str) -> None:
+    """Warn of new texts that are read with the month first, if all can be read with the day first as well."""
+    if (other := with_day_first(form)) == form:
+        return
+    seconds, of_other = cells.seconds(form), cells.seconds(other)
+    if np.isnan(of_other).sum() > np.isnan(seconds).sum():
+        return
+    differ = np.flatnonzero(seconds != of_other)
+    differ = differ[np.isfinite(seconds[differ])]
+    if differ.size:
+        text = cells.texts[cells.codes[differ[0]]]
+        warn_of_ambiguous(cells.name, text, order_of_parts(form), order_of_parts(other))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,7 +9,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from phimap._number_text import number_text
-from phimap.tables.dates import DateEncoding
+from phimap.tables.dates import DateEncoding, order_of_parts, with_day_first
 from phimap.tables.encoding import (
     EncodedColumn,
     Encoding,
@@ -241,7 +240,7 @@ def _tell_ambiguous(tally: ColumnTally, form: str, found: NumberTally, other: st
     By default, the other form of dates with the month first has the day first.
     """
     if other is None:
-        other = re.sub("^%m(.)%d", r"%d\1%m", form)
+        other = with_day_first(form)
         if other == form or other not in tally.seconds or tally.seconds[other].n < found.n:
             return
     seconds = found.sample[found.sample >= _YEAR_1].tolist()
@@ -249,7 +248,7 @@ def _tell_ambiguous(tally: ColumnTally, form: str, found: NumberTally, other: st
     texts = (time.strftime(form) for time in times)
     example = next((text for text in texts if _differ(text, form, other)), None)
     if example is not None:
-        warn_of_ambiguous(tally.name, example, _order(form), _order(other))
+        warn_of_ambiguous(tally.name, example, order_of_parts(form), order_of_parts(other))
 
 
 def _differ(text: str, form: str, other: str) -> bool:
@@ -258,12 +257,6 @@ def _differ(text: str, form: str, other: str) -> bool:
         return datetime.strptime(text, form) != datetime.strptime(text, other)
     except ValueError:
         return False
-
-
-def _order(form: str) -> str:
-    """The order of the parts of dates in words, such as ``month/day/year``."""
-    words = {"m": "month", "d": "day", "y": "year"}
-    return "/".join(words[part.lower()] for part in re.findall("%([mdyY])", form))
 
 
 def _reading_note(tally: ColumnTally, found: NumberTally, how: str, what: str, like: str, reading: str) -> str:
