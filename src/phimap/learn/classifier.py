@@ -37,8 +37,8 @@ encode, device, memory, n_jobs, random_state, verbose : optional
         these losses give probabilities.
     scoring : str or None, default=None
         Name of a scorer of scikit-learn, such as ``"roc_auc"`` or ``"accuracy"``. ``loss="auto"`` and the share of the
-        trees then have the best score on validation rows; None takes the log loss. All other choices keep the squared
-        error, which varies less over samples of rows.
+        trees then have the best score on validation rows; None takes the log loss. All other choices are as with None;
+        what corrections and trees gain counts by the log loss.
     alpha : float or "auto", default="auto"
         Regularisation. With the squared loss, alpha is as in `KernelRegressor`; ``"auto"`` uses the squared error,
         summed over classes. With the other losses, alpha is ``1 / C`` of `sklearn.linear_model.LogisticRegression` and

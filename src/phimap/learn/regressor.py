@@ -77,8 +77,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     scoring : str or None, default=None
         Name of a scorer of scikit-learn, such as ``"neg_mean_absolute_error"`` or
         ``"neg_root_mean_squared_log_error"``. The share of the trees then has the best score on validation rows; None
-        minimises the squared error. All other choices keep the squared error, which varies less over samples of rows.
-        Only with ``loss="squared"``.
+        minimises the squared error. All other choices keep the squared error. Only with ``loss="squared"``.
     time_limit : float or None, default=None
         Seconds after which no further trial of the search begins, and corrections and trees are not tried. The best
         kernel so far is then fitted to all rows; the limit does not shorten this fit. The result depends on the speed

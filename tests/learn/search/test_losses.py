@@ -71,6 +71,8 @@ def test_the_squared_loss_stays_where_others_gain_little():
 
     assert log(1.0, 0.99).best_loss() == ("squared", 1.0)
     assert log(1.0, 0.97).best_loss() == ("logistic", 0.97)
+    # A scorer may have no error to compare with.
+    assert log(0.0, 0.0).best_loss() == ("squared", 1.0)
 
 
 @pytest.mark.parametrize(("of_parts", "expected"), [(0.91, "squared"), (0.93, "logistic")])

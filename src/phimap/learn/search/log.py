@@ -65,8 +65,9 @@ class SearchLog(Record):
         """
         if not self.losses:
             return "squared", 1.0
-        best, ratios = int(self.log_losses.argmin()), self.log_losses / self.log_losses[0]
-        return (self.losses[best], float(ratios[best])) if ratios[best] < 1 - LEAST_GAIN else (self.losses[0], 1.0)
+        best, squared = int(self.log_losses.argmin()), float(self.log_losses[0])
+        least = float(self.log_losses[best])
+        return (self.losses[best], least / squared) if least < (1 - LEAST_GAIN) * squared else (self.losses[0], 1.0)
 
 
 class TrialEntry(NamedTuple):
