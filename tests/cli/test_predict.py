@@ -185,7 +185,7 @@ def test_a_cell_that_is_neither_true_nor_false_counts_as_missing(phimap, tmp_pat
     np.testing.assert_allclose(bad[others], whole[others], atol=1e-6)
 
 
-def test_new_categories_are_noted_once_a_column(phimap, labelled, tmp_path):
+def test_new_categories_and_missing_cells_are_noted_once_a_column(phimap, labelled, tmp_path):
     rng = np.random.default_rng(0)
     towns, many = rng.choice(["Bern", "Zug"], 600), [f"street {k}" for k in rng.integers(0, 90, 600)]
     table = labelled[["a"]].assign(town=towns, street=many, colour="red")
@@ -194,6 +194,7 @@ def test_new_categories_are_noted_once_a_column(phimap, labelled, tmp_path):
     pm.save(learned(pm.KernelRegressor, table, labelled["b"]), tmp_path / "m.phimap")
     table[1:].to_csv(tmp_path / "same.csv", index=False)
     assert phimap("predict", tmp_path / "m.phimap", tmp_path / "same.csv").stderr == ""
+    table["a"] = None
     table.loc[3, "town"] = None
     table.loc[5:6, "town"] = ["Basel", "Genf"]
     table.loc[9, "street"] = "street 1000"
@@ -201,6 +202,8 @@ def test_new_categories_are_noted_once_a_column(phimap, labelled, tmp_path):
     notes = phimap("predict", tmp_path / "m.phimap", tmp_path / "new.csv").stderr.splitlines()
     start, end = f"note: {tmp_path / 'new.csv'}: column", "Fit again with such rows if they are frequent."
     assert notes == [
+        f"{start} 'a': all 600 cells are missing, 0 of 600 in training.",
+        f"{start} 'town': 1 cell is missing, 0 of 600 in training.",
         f"{start} 'town': 2 cells have categories new for the model, such as 'Basel'. {end}",
         f"{start} 'street': 1 cell has a category new for the model, such as 'street 1000'. {end}",
         f"{start} 'colour': 1 cell has a category new or too rare for the model, such as 'grey'. {end}",

@@ -7,12 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import phimap as pm
 from phimap.cli.commands import app
-from phimap.cli.describe import leading_columns, metric_kind
+from phimap.cli.describe import leading_columns, metric_kind, search_facts
 from phimap.cli.written_kernels import kernel_text
 from phimap.report.bars import columns, percent
 from phimap.report.kernel_figures import search
@@ -36,6 +37,14 @@ def searched(tmp_path_factory) -> SimpleNamespace:
     result = CliRunner().invoke(app, [str(word) for word in words])
     assert result.exit_code == 0, result.stderr
     return SimpleNamespace(data=data, model=model, report=report, result=result)
+
+
+def test_columns_that_are_left_out_have_no_relevance():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.standard_normal((160, 5)), columns=list("abcde")).assign(number=np.arange(160), town="Bern")
+    model = pm.KernelRegressor(effort="fast", kernel="gaussian", metric="diagonal", random_state=0)
+    model.fit(X, np.sin(2 * X["c"]) + 0.5 * X["a"])
+    assert "more" not in dict(search_facts(model))["relevances"]
 
 
 def test_result_lines_name_what_was_chosen(searched):

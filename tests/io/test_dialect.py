@@ -39,8 +39,8 @@ def test_separators(mark, word):
         ("a;b\n9.110;9.110 €\n12,5;EUR 7.200\n", {"separator": ";", "decimal": ","}),
         ("a;b\n1.234.567;x\n2.345.678;y\n", {"separator": ";", "decimal": ","}),
         ("a;b\n$1,234.5;1,234\n$20.5;2,345\n", {"separator": ";"}),
-        ("a;b\n1,234;x\n2,345;y\n", {"separator": ";", "decimal": ","}),
-        ("a;b\n1.234;x\n2.345;y\n", {"separator": ";"}),
+        ("a;b\n1,234;x\n2,345;y\n", {"separator": ";", "decimal": ",", "unclear": "1,234"}),
+        ("a;b\n562;x\n2.345;y\n", {"separator": ";", "unclear": "2.345"}),
         ("a b\n1 2\n3 4\n", {"separator": " "}),
         ("  a   b\n  1   2\n 10  20\n", {"separator": " ", "squeezed": True}),
         ("a,b\n1, x\n2, y\n", {}),
@@ -69,6 +69,14 @@ def test_encodings(encoding):
     found = read("größe,b\n1,ä\n2,é\n", encoding)
     assert found.names == ("größe", "b")
     assert found.encoding == {"utf-8-sig": "utf-8", "latin-1": WINDOWS_1252}.get(encoding, encoding)
+
+
+@pytest.mark.parametrize("number", ["5.728", "5,728"])
+def test_a_mark_that_may_separate_thousands_is_noted(number):
+    found = read(f"a;b\n562;x\n{number};y\n")
+    assert found.notes[1] == f"numbers such as {number} read as 5.728: remove marks that separate thousands"
+    assert not any("thousands" in note for note in read(f"a;b\n56{number[1]}2;x\n{number};y\n").notes)
+    assert not any("thousands" in note for note in read(f'a,b\n562,x\n"{number}",y\n').notes)
 
 
 def test_every_byte_of_windows_is_a_character():

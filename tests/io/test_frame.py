@@ -271,6 +271,16 @@ def test_a_decimal_comma_of_the_file_is_one_of_the_target(tmp_path):
     assert next(iter(open_frame(path, "y", types={"y": "number"})))[1].tolist() == [1250, 2500]
 
 
+def test_thousands_and_decimals_tell_the_mark_of_a_target(tmp_path):
+    """Without cells that hold both marks, texts such as 1,250 may be lists of codes."""
+    cells = [f"{k},5" for k in range(30)]
+    table = "a,y\n" + "".join(f'{k}.5,"{cell}"\n' for k, cell in enumerate(cells))
+    with pytest.raises(DataError, match="written as text"):
+        list(open_frame(write(tmp_path, table), "y"))
+    path = write(tmp_path, table + '1.5,"9.250,25"\n')
+    assert next(iter(open_frame(path, "y")))[1].tolist() == [*np.arange(30) + 0.5, 9250.25]
+
+
 def test_arrays_with_missing_values(tmp_path):
     values = np.array([[1, np.nan, 3], [4, 5, 6], [7, 8, np.nan]])
     np.save(tmp_path / "t.npy", values)

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from phimap.io import DataError, Table, open_table
+from phimap.io.columns import closest_first
 
 KINDS = ("csv", "csv.gz", "parquet", "npy", "npz")
 N_ROWS, N_COLUMNS = 1013, 6
@@ -108,6 +109,10 @@ def test_columns_can_be_dropped_by_name_and_place(file, values):
     np.testing.assert_array_equal(collect(table)[0], np.delete(values, [0, 2, N_COLUMNS - 1], axis=1))
     assert open_table(file, drop=None).n_features == N_COLUMNS
     assert open_table(file, columns=["c1", "c0"], drop=["c0", "c3"]).feature_names == ("c1",)
+
+
+def test_messages_list_like_names_first_and_the_others_in_order():
+    assert closest_first("prise", ["zone", "rise", "a", "price", "prism"]) == "'rise', 'price', 'prism', 'zone', 'a'"
 
 
 @pytest.mark.parametrize(

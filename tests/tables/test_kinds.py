@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,10 +13,16 @@ import pytest
 import phimap as pm
 from phimap.tables.cells import Cells
 from phimap.tables.encoding import AmbiguousDatesWarning, UnreadCellsWarning
+from phimap.tables.tallies import ALL_FORMS
 
 N = 200
 # Times of a day, and their formats.
 WATCH = {"": "", " 10:30": " %H:%M", " 10:30:00": " %H:%M:%S"}
+# Forms of dates with a short year or the name of the month.
+DATES = (
+    *("%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%d-%m-%y", "%y-%m-%d", "%y/%m/%d", "%d-%m-%Y"),
+    *("%b %d, %Y", "%b %d %Y", "%d %b %Y", "%d-%b-%Y", "%d-%b-%y"),
+)
 
 
 def draws(seed: int = 0) -> np.random.Generator:
@@ -169,8 +176,8 @@ def test_dates_that_do_not_tell_the_day_from_the_month_are_said(clock):
 
 
 @pytest.mark.parametrize("clock", WATCH)
-@pytest.mark.parametrize("form", ["%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%d-%m-%y", "%y-%m-%d", "%y/%m/%d", "%d-%m-%Y"])
-def test_years_of_two_digits(form, clock):
+@pytest.mark.parametrize("form", DATES)
+def test_forms_of_dates(form, clock):
     days = pd.date_range("2023-01-01 10:30", periods=N)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -178,6 +185,11 @@ def test_years_of_two_digits(form, clock):
     assert encoder.summary_[0].note == f"read from text as {form}{WATCH[clock]}"
     again = pm.TableEncoder().fit(pd.DataFrame({"c": days if clock else days.normalize()}))
     assert encoder.columns_[0].encoding.mean == again.columns_[0].encoding.mean
+
+
+def test_the_number_of_forms_is_that_of_the_page():
+    page = Path(__file__).parents[2] / "docs" / "howto" / "tables.md"
+    assert f"one of {len(ALL_FORMS)} forms" in page.read_text()
 
 
 def test_years_of_two_digits_follow_the_pivot_of_posix():

@@ -62,6 +62,12 @@ def leading_columns(model: Any, count: int) -> list[tuple[str, float]]:
     return [(str(names[j]), float(shares[j])) for j in np.argsort(-shares, kind="stable")[:count]]
 
 
+def _n_used(model: Any) -> int:
+    """Number of columns of a learner's table that are not left out."""
+    columns = None if model.encoder_ is None else model.encoder_.columns_
+    return model.n_features_in_ if columns is None else sum(column.encoding is not None for column in columns)
+
+
 def form_text(scaling: Any) -> str:
     """The form in which amounts enter the kernel, in words: ranks, or squashed tails."""
     return "ranks" if scaling.ranks is not None else "squashed tails"
@@ -88,8 +94,9 @@ def search_facts(model: Any, stages: Sequence[Stage] = ()) -> list[tuple[str, st
     """
     facts = [("metric", metric_kind(model))]
     if leading := leading_columns(model, _LEADING):
-        more = f", {model.n_features_in_ - len(leading)} more" if model.n_features_in_ > len(leading) else ""
-        facts.append(("relevances", ", ".join(f"{name} {100 * share:.3g} %" for name, share in leading) + more))
+        shown = [f"{name} {100 * share:.3g} %" for name, share in leading]
+        n_more = _n_used(model) - len(leading)
+        facts.append(("relevances", ", ".join([*shown, f"{n_more} more"] if n_more > 0 else shown)))
     if model.scaling_.form is not None:
         facts.append(("columns", f"seen as {form_text(model.scaling_)}"))
     if model.corrections_ is not None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from phimap.cli.describe import inputs_text, some, task_of
 from phimap.cli.errors import complain
-from phimap.cli.new_categories import NewCategories
+from phimap.cli.new_cells import NewCells
 from phimap.cli.rows import in_terms_of, rows_read
 from phimap.io import BadRows, DataError, Rows, open_frame, open_table
 from phimap.io.batching import Block
@@ -39,8 +39,8 @@ class ModelRows:
     n_filled, n_infinite : int
         For a model of numbers: number of rows so far with a replaced missing cell, and number of rows so far that were
         left out because of an infinite cell.
-    new_categories : NewCategories
-        Counts of the categories so far that are new to a model of data frames.
+    new_cells : NewCells
+        Counts of the missing cells and of the new categories so far, for a model of data frames.
     """
 
     n_filled: int
@@ -50,7 +50,7 @@ class ModelRows:
         self._data, self.model = data, model
         self.n_filled = self.n_infinite = 0
         self._encoder: TableEncoder | None = model.encoder_
-        self.new_categories = NewCategories(self._encoder)
+        self.new_cells = NewCells(self._encoder)
         # If the file or the model has no column names, columns are identified by position.
         is_array = path.lower().endswith((".npy", ".npz")) or ".npz:" in path
         names = self._names()
@@ -96,7 +96,7 @@ class ModelRows:
                 if len(found[0]):
                     yield found
             else:
-                self.new_categories.count(X)
+                self.new_cells.count(X)
                 with in_terms_of(self._data, partial(self._row_name, numbers)):
                     yield self._encoder.transform(X), y, numbers
 

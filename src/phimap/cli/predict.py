@@ -72,7 +72,7 @@ def run(options: PredictOptions) -> None:
         filled = "missing cells, which are filled with the medians of the training rows"
         complain(f"{data}: {opened.n_filled:,} rows have {filled}.", "note")
     opened.note_infinite()
-    for note in opened.new_categories.notes:
+    for note in opened.new_cells.notes:
         complain(f"{data}: {note}", "note")
     if extra.note is not None:
         complain(f"{data}: {extra.note}", "note")

@@ -15,6 +15,8 @@ from phimap.config import memory_budget, size_text
 _COLUMN_BYTES = 450
 # Largest number of columns that a message lists. Wide tables have thousands of columns.
 _LISTED = 20
+# Likeness, from 0 to 1, from which a name may be a misspelling of another one.
+_ALIKE = 0.6
 
 
 class SchemaError(DataError):
@@ -128,9 +130,9 @@ def select_columns(
 
 
 def closest_first(wanted: str, names: Sequence[str]) -> str:
-    """List the `names` as text, beginning with the names most similar to `wanted`."""
+    """List the `names` as text, beginning with those that are like `wanted`; the others keep their order."""
     likeness = {name: difflib.SequenceMatcher(None, wanted.lower(), name.lower()).ratio() for name in names}
-    ordered = sorted(enumerate(names), key=lambda place_and_name: -likeness[place_and_name[1]])
+    ordered = sorted(enumerate(names), key=lambda place: -max(likeness[place[1]], _ALIKE))
     shown = [repr(name) if name else f"position {place} (without a name)" for place, name in ordered[:_LISTED]]
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(shown) + more

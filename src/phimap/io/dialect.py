@@ -68,6 +68,9 @@ class Dialect:
     has_header : bool
     squeezed : bool
         Whether runs of several blanks separate the columns.
+    unclear : str
+        A number such as ``5.728``, if no cell shows whether its mark is the decimal mark or separates thousands. Empty
+        otherwise, and between commas, where numbers with thousands are rare.
     """
 
     names: tuple[str, ...]
@@ -78,6 +81,7 @@ class Dialect:
     encoding: str = "utf-8"
     has_header: bool = True
     squeezed: bool = False
+    unclear: str = ""
 
     @property
     def notes(self) -> list[str]:
@@ -85,7 +89,10 @@ class Dialect:
         found = []
         if self.separator != ",":
             found.append(f"separated by {_SEPARATORS[self.separator]}")
-        if self.decimal == ",":
+        if self.unclear:
+            value = self.unclear.replace(",", ".")
+            found.append(f"numbers such as {self.unclear} read as {value}: remove marks that separate thousands")
+        elif self.decimal == ",":
             found.append("decimal commas")
         if self.quote != '"':
             found.append("single quotes")
@@ -130,15 +137,17 @@ def recognise(where: str, head: bytes, *, whole: bool, encoding: str | None = No
     header_stop = rows[0].start if in_comment or not has_header else rows[0].stop
     cells = [cell for row in data for cell in row.cells]
     blanks = separator == " "
+    decimal, unclear = _decimal(cells, separator)
     return Dialect(
         names=names,
         lines_before=len(comments) + header_stop,
         separator=separator,
-        decimal=_decimal(cells, separator),
+        decimal=decimal,
         quote=quote,
         encoding=encoding,
         has_header=has_header,
         squeezed=blanks and any("  " in line or line != line.strip(" ") for line in map(_content, body)),
+        unclear=unclear,
     )
 
 
@@ -282,8 +291,8 @@ def _plain(cell: str) -> str:
     return _NEGATIVE.sub(r"\1", cell.strip())
 
 
-def _decimal(cells: Sequence[str], separator: str) -> str:
-    """The decimal mark: a comma if more cells show a decimal comma than a decimal point.
+def _decimal(cells: Sequence[str], separator: str) -> tuple[str, str]:
+    """The decimal mark, and `Dialect.unclear`: a comma if more cells show a decimal comma than a decimal point.
 
     Numbers such as 9.110 and 9,110, whose mark may separate thousands, count only if no cell shows its mark. Between
     commas, they never count as numbers with a comma, and no number may have a point, because texts such as lists may
@@ -296,7 +305,8 @@ def _decimal(cells: Sequence[str], separator: str) -> str:
 
     commas, points = count(DECIMAL_COMMA), count(DECIMAL_POINT)
     if separator == ",":
-        return "," if commas and not points and not count(_POINT_NUMBER) else "."
-    if not commas and not points:
-        commas, points = count(_COMMA_NUMBER), count(_POINT_NUMBER)
-    return "," if commas > points else "."
+        return "," if commas and not points and not count(_POINT_NUMBER) else ".", ""
+    if commas or points:
+        return "," if commas > points else ".", ""
+    form, mark = max((_POINT_NUMBER, "."), (_COMMA_NUMBER, ","), key=lambda one: count(one[0]))
+    return mark, next((amount for amount in amounts if form.fullmatch(amount)), "")

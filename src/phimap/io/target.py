@@ -78,8 +78,9 @@ class TextTarget:
         distinct = list(dict.fromkeys(texts.tolist()))
         readings = readings_of(distinct, self._decimal, any_currency=self.expected)
         # A few distinct amounts may be labels, such as 12 months and 24 months. The decimal mark of numbers without
-        # units is uncertain.
-        if not self.expected and (len(distinct) <= MOST_CODES or len(readings[0]) == 1):
+        # units is uncertain, unless some of them have thousands and decimals.
+        is_clear = len(readings[0]) > 1 or any("." in text and "," in text for text in distinct)
+        if not self.expected and (len(distinct) <= MOST_CODES or not is_clear):
             return ""
         found = {reading: _numbers(texts, reading) for reading in readings}
         reading = max(readings, key=lambda one: np.isfinite(found[one]).sum())

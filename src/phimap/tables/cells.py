@@ -24,7 +24,7 @@ _TAIL = r"(:\d{2})(\.\d+)?(Z|[+-]\d{2}:?\d{2})?$"
 _ZONE = r":\d{2}(?:\.\d+)?(?P<zone>Z|[+-]\d{2}:?\d{2})$"
 # The digits of a year in a format of times, and dates of which the year may have two digits.
 _YEARS = {"%Y": r"\d{4}", "%y": r"\d{2}"}
-_SHORT_YEAR = r"^\d{1,2}([./-])\d{1,2}[./-]\d{1,2}( |$)"
+_SHORT_YEAR = r"^\d{1,2}([./-])(\d{1,2}|[A-Za-z]{3})[./-]\d{1,2}( |$)"
 _TEXT = pa.large_string()
 _MARKS = pa.array(MISSING_MARKS, _TEXT)
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

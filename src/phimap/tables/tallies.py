@@ -46,18 +46,17 @@ TIME_FORMS = (
     "%m/%d/%Y %H:%M:%S",
     "%d/%m/%Y %H:%M:%S",
     "%d.%m.%Y %H:%M:%S",
-    "%b %d %Y",
-    "%b %d, %Y",
-    "%B %d, %Y",
-    "%d %b %Y",
-    "%d %B %Y",
-    *(date + clock for clock in _CLOCKS for date in ("%m-%d-%Y", "%d-%m-%Y")),
+    *(
+        date + clock
+        for clock in _CLOCKS
+        for date in ("%b %d %Y", "%b %d, %Y", "%B %d, %Y", "%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%m-%d-%Y", "%d-%m-%Y")
+    ),
 )
 #: Formats of times with years of two digits, of which 69 to 99 are of the 20th century.
 SHORT_FORMS = tuple(
     date + clock
     for clock in _CLOCKS
-    for date in ("%m/%d/%y", "%d/%m/%y", "%y/%m/%d", "%m-%d-%y", "%d-%m-%y", "%y-%m-%d", "%d.%m.%y")
+    for date in ("%m/%d/%y", "%d/%m/%y", "%y/%m/%d", "%m-%d-%y", "%d-%m-%y", "%y-%m-%d", "%d.%m.%y", "%d-%b-%y")
 )
 #: Formats of times that are tried. The one that parses the most cells is chosen, and the first of equals.
 ALL_FORMS = (*TIME_FORMS, *SHORT_FORMS)
