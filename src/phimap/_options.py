@@ -47,12 +47,12 @@ def words(option: str, text: str) -> list[str]:
 
 
 def numbers(option: str, text: str) -> list[int]:
-    """The positive integers in a comma-separated list."""
+    """The distinct positive integers in a comma-separated list."""
     return _integers(option, text, 1, "positive integers")
 
 
 def seeds(option: str, text: str) -> list[int]:
-    """The nonnegative integers in a comma-separated list."""
+    """The distinct nonnegative integers in a comma-separated list."""
     return _integers(option, text, 0, "integers of at least 0")
 
 
@@ -60,4 +60,4 @@ def _integers(option: str, text: str, least: int, rule: str) -> list[int]:
     found = words(option, text)
     if not all(number.isdigit() and int(number) >= least for number in found):
         raise ValueError(f"{option} must be {rule} separated by commas, got {text!r}.")
-    return [int(number) for number in found]
+    return list(dict.fromkeys(int(number) for number in found))

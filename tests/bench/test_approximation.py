@@ -105,7 +105,9 @@ def test_command_writes_results_and_figures(tmp_path):
 def test_widths_and_rows_can_be_chosen():
     arguments = ["bench", "classification", "--sets", "digits", "--projections", "gaussian,orthogonal,leverage"]
     result = CliRunner().invoke(
-        app, [*arguments, "--repeats", "2", "--features", "128,100", "--rows", "300", "--quiet"], env={"COLUMNS": "200"}
+        app,
+        [*arguments, "--repeats", "2", "--features", "128,100,128", "--rows", "300", "--quiet"],
+        env={"COLUMNS": "200"},
     )
     assert result.exit_code == 0, result.output
     assert "s = 50" in result.output

@@ -208,6 +208,7 @@ def test_new_categories_and_missing_cells_are_noted_once_a_column(phimap, labell
         f"{start} 'street': 1 cell has a category new for the model, such as 'street 1000'. {end}",
         f"{start} 'colour': 1 cell has a category new or too rare for the model, such as 'grey'. {end}",
     ]
+    assert phimap("predict", tmp_path / "m.phimap", tmp_path / "new.csv", "--quiet").stderr == ""
 
 
 @pytest.mark.parametrize("sign", ["%", ""])

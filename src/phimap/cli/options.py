@@ -220,6 +220,7 @@ class PredictOptions:
         int | None,
         Option("Threads that work at the rows; changes no bit. Default: all cores.", ("--n-jobs", "--workers")),
     ] = None
+    quiet: Annotated[bool, Option("No notes. Warnings stay.", ("--quiet", "-q"))] = False
 
 
 @dataclass(frozen=True)

@@ -67,15 +67,14 @@ def run(options: PredictOptions) -> None:
         if options.escape_formulas:
             batches = map(_escaped, batches)
         write_table(output, batches)
-    note_reading(data, opened.table)
-    if opened.n_filled:
-        filled = "missing cells, which are filled with the medians of the training rows"
-        complain(f"{data}: {opened.n_filled:,} rows have {filled}.", "note")
-    opened.note_infinite()
-    for note in opened.new_cells.notes:
-        complain(f"{data}: {note}", "note")
-    if extra.note is not None:
-        complain(f"{data}: {extra.note}", "note")
+    if not options.quiet:
+        note_reading(data, opened.table)
+        if opened.n_filled:
+            filled = "missing cells, which are filled with the medians of the training rows"
+            complain(f"{data}: {opened.n_filled:,} rows have {filled}.", "note")
+        opened.note_infinite()
+        for note in (*opened.new_cells.notes, *([] if extra.note is None else [extra.note])):
+            complain(f"{data}: {note}", "note")
     if far.message is not None:
         complain(f"{data}: {far.message}", "warning")
     if scores is not None and (unseen := scores.unseen()) is not None:

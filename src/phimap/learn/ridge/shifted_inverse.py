@@ -11,8 +11,9 @@ from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.ridge.cholesky import BlockedCholesky
 from phimap.ops import single_threaded_blas
 
-# Largest number of Lanczos steps, and number of steps between two checks whether the functions have converged.
-_MOST_STEPS = 96
+#: Largest number of Lanczos steps.
+MOST_STEPS = 96
+# Number of steps between two checks whether the functions have converged.
 _STEPS_BETWEEN_CHECKS = 4
 
 #: A linear map of the columns of an array (m, k) to the columns of an array (r, k).
@@ -235,7 +236,7 @@ class LanczosShiftedInverse(ShiftedInverse):
         previous = np.zeros_like(current)
         beta = np.zeros(start.shape[1])
         diagonal, beside = [], []
-        most = min(_MOST_STEPS, factor.size)
+        most = min(MOST_STEPS, factor.size)
         for step in range(1, most + 1):
             if self._project is not None:
                 self._projections.append(self._project(current[:, : self._n_targets]))

@@ -12,6 +12,7 @@ from phimap._random import RandomState
 from phimap.learn.blocks.blocks import FeatureBlock, FeatureRows, feature_block
 from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
 from phimap.learn.ridge.predictive import DualLeverages, Leverages, PrimalLeverages
+from phimap.learn.ridge.shifted_inverse import MOST_STEPS
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS, solve_ridge, solve_ridge_dual
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.rows.accumulator import Accumulator
@@ -23,9 +24,9 @@ from phimap.packed import PackedArray
 from phimap.records import Record, of_entries, of_number
 
 # Number of arrays (m, t), and number of arrays (r, t) for r validation rows, that exist at a time while alpha is
-# chosen. The arrays (r, t) are predictions after each of up to 32 Lanczos steps, a stacked copy of them, and
-# predictions at each alpha of a window.
-_TARGET_ARRAYS, _PREDICTION_ARRAYS = 10, 80
+# chosen. The arrays (r, t) are predictions after each Lanczos step, a stacked copy of them, and predictions at each
+# alpha of a window.
+_TARGET_ARRAYS, _PREDICTION_ARRAYS = 10, 2 * MOST_STEPS + 16
 # For n rows and t targets, number of arrays (n, t) in memory in dual form. Then the number of arrays (n, n) for an
 # exact leave-one-out error: the matrix, its eigenvectors, twice as much for LAPACK, and the packed triangle.
 _DUAL_ARRAYS, _EXACT_ARRAYS = 8, 4.5
