@@ -138,6 +138,9 @@ HOURS = DAYS + pd.to_timedelta(np.arange(200), unit="h")
         (DAYS.strftime("%d/%m/%y"), DAYS.strftime("%Y-%m-%d"), 0),
         (HOURS.strftime("%Y-%m-%d %H:%M"), DAYS.strftime("%d-%m-%y"), 0),
         (HOURS.strftime("%Y-%m-%dT%H:%M:%SZ"), HOURS.strftime("%Y-%m-%dT%H:%M:%S+05:30"), 0),
+        (HOURS.strftime("%H:%M"), np.where(np.arange(200) % 2, HOURS.strftime("%H:%M"), "7:05"), 0),
+        (np.where(np.arange(200) % 2, HOURS.strftime("%H:%M"), "7:05"), HOURS.strftime("%H:%M:%S"), 0),
+        (HOURS.strftime("%m/%d/%Y %I:%M %p"), HOURS.strftime("%Y-%m-%d %H:%M"), 0),
         (HOURS.strftime("%d/%m/%Y %H:%M:%S+0200"), HOURS.strftime("%d/%m/%Y %H:%M:%S.25Z"), 0),
     ],
 )

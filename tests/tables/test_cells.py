@@ -152,6 +152,15 @@ def test_numbers_are_read_from_text(text, point, comma):
         ("2.1.1970", "%d.%m.%y", np.nan),
         ("1970-13-02", "%Y-%m-%d", np.nan),
         ("soon", "%Y-%m-%d", np.nan),
+        ("7:05", "%H:%M", 25500),
+        ("07:05:00.5", "%H:%M:%S", 25500),
+        ("7:05 pm", "%I:%M %p", 25500 + 43200),
+        ("1/2/1970 12:05 AM", "%m/%d/%Y %I:%M %p", 86400 + 300),
+        # Scores and ratios are no clock times.
+        ("3:2", "%H:%M", np.nan),
+        ("16:9", "%H:%M", np.nan),
+        ("24:10", "%H:%M", np.nan),
+        ("13:05 PM", "%I:%M %p", np.nan),
     ],
 )
 def test_times_are_read_from_text(text, form, seconds):

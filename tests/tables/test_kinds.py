@@ -12,7 +12,7 @@ import pytest
 
 import phimap as pm
 from phimap.tables.cells import Cells
-from phimap.tables.encoding import AmbiguousDatesWarning, UnreadCellsWarning
+from phimap.tables.encoding import AmbiguousDatesWarning, MixedCellsWarning, UnreadCellsWarning
 from phimap.tables.tallies import ALL_FORMS
 
 N = 200
@@ -105,6 +105,24 @@ def test_cells_that_could_not_be_read_are_counted():
     assert found.n_missing == 1
     assert found.note == "read from text, 1 cell not read as numbers, taken for missing"
     assert summary(COLUMNS["number"]["decimal commas"]).note == "read from text with decimal commas"
+
+
+@pytest.mark.parametrize(("unit", "other"), [("%", ""), (" kg", " g"), (" EUR", "")])
+def test_numbers_in_several_units_are_said(unit, other):
+    cells = [f"{k}.5{unit if k % 10 < 6 else other}" for k in range(N)]
+    with pytest.warns(MixedCellsWarning, match=r"not read as numbers, because these have several units \(.*\)\. Convert"):
+        assert summary(cells).kind != "number"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        summary([f"{k}{'ABCDE'[k % 5]}" for k in range(N)])
+
+
+def test_clock_times_go_around_the_day():
+    for form in ("%H:%M", "%H:%M:%S", "%I:%M %p"):
+        clock = pd.date_range("2020-01-01", periods=N, freq="7min").strftime(form).str.replace("^0(?=[0-9]:)", "", regex=True)
+        column = pm.TableEncoder().fit(pd.DataFrame({"c": clock})).columns_[0]
+        assert (column.kind, column.note) == ("date", f"read from text as {form}")
+        assert column.encoding.cycles == ("hour of the day",)
 
 
 def test_unread_cells_of_new_rows_are_said_once_and_count_as_missing():

@@ -253,11 +253,13 @@ def moment(text, form):
     """Return the time that a text gives in a form, "" for ISO; None if it has another form."""
     try:
         if not form:
+            text = f"1970-01-01T{text}" if re.match(r"\d\d:\d\d", text, re.ASCII) else text
             return datetime.fromisoformat(text) if re.match(r"\d{4}-\d\d-\d\d", text, re.ASCII) else None
         zone = None
         if form.endswith("%S"):
             text, zone = re.fullmatch(r"(.*?)(?:\.\d+)?(Z|[+-]\d\d:?\d\d)?", text, re.ASCII).groups()
-        return datetime.strptime(text + (zone or ""), form + "%z" * (zone is not None))
+        time = datetime.strptime(text + (zone or ""), form + "%z" * (zone is not None))
+        return time if "%y" in form.lower() else time.replace(year=1970)
     except ValueError:
         return None
 

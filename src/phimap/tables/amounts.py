@@ -40,6 +40,8 @@ _COUNTED = re.compile(r".*[^\W\d_]{3}", re.DOTALL)
 # A unit is looked for in at most this number of distinct cells. Cells may have a currency and a unit if at least this
 # share of them agree on both.
 _LOOKED_AT, _SHARE_WITH_UNIT = 1000, 0.9
+# Largest number of units that cells of one quantity are taken to have.
+_MOST_UNITS = 3
 
 
 def numbers_in(texts: pa.Array, decimal: str) -> np.ndarray:
@@ -166,6 +168,20 @@ def mixed_currencies(texts: Sequence[str]) -> list[str]:
             found["".join(pair)] += count
     enough = _SHARE_WITH_UNIT * len(texts[:_LOOKED_AT])
     return list(found) if len(found) > 1 and found.total() >= enough else []
+
+
+def mixed_units(texts: Sequence[str]) -> list[str]:
+    """Return the units, "" for none, of numbers in a few units that are not all currencies.
+
+    The result is empty if too few of the texts are such numbers, or if they have more than `_MOST_UNITS` units, which
+    are words such as names of streets then.
+    """
+    found: Counter[str] = Counter()
+    for (before, after), count in _pairs_in(texts).items():
+        found[before or _singular(after)] += count
+    enough = _SHARE_WITH_UNIT * len(texts[:_LOOKED_AT])
+    is_mixed = 1 < len(found) <= _MOST_UNITS and not all(map(_IS_CURRENCY.fullmatch, found))
+    return list(found) if is_mixed and found.total() >= enough else []
 
 
 def _pairs_in(texts: Sequence[str]) -> Counter[tuple[str, str]]:

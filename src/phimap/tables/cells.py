@@ -27,6 +27,7 @@ _YEARS = {"%Y": r"\d{4}", "%y": r"\d{2}"}
 _SHORT_YEAR = r"^\d{1,2}([./-])(\d{1,2}|[A-Za-z]{3})[./-]\d{1,2}( |$)"
 _TEXT = pa.large_string()
 _MARKS = pa.array(MISSING_MARKS, _TEXT)
+_DAY = 86400.0
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -271,24 +272,29 @@ def text_column(texts: np.ndarray) -> pa.Array:
 def seconds_in(texts: pa.Array, form: str) -> np.ndarray:
     """Convert texts (n,) to float64 seconds since the epoch; texts that are not times in this `form` become NaN.
 
-    A year has exactly four digits, or two in a `form` with ``%y``.
+    A year has exactly four digits, or two in a `form` with ``%y``. Without a year, times are of the first day of 1970,
+    and minutes have two digits.
     """
     if form.endswith("%S"):
         texts = pc.replace_substring_regex(texts, _TAIL, r"\1")
-    if year := _year_in(form):
-        texts = pc.if_else(pc.match_substring_regex(texts, year), texts, None)
+    has_year, needed = _needed_in(form)
+    texts = pc.if_else(pc.match_substring_regex(texts, needed), texts, None)
     times = pc.strptime(texts, format=form, unit="s", error_is_null=True)
-    return times.cast(pa.int64()).cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    seconds = times.cast(pa.int64()).cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    return seconds if has_year else seconds % _DAY
 
 
 @cache
-def _year_in(form: str) -> str:
-    """The pattern of the year in texts of a format; empty if it has none. ``strptime`` takes fewer digits as well."""
+def _needed_in(form: str) -> tuple[bool, str]:
+    """Whether a format has a year, and the pattern of the year, or else of the clock, in texts of the format.
+
+    ``strptime`` takes fewer digits as well.
+    """
     found = re.search("%[Yy]", form)
     if found is None:
-        return ""
+        return False, r"^\d{1,2}:\d{2}(:\d{2})?( ?[APap][Mm])?$"
     following = form[found.end() : found.end() + 1]
-    return (r"\D" if found.start() else "^") + _YEARS[found[0]] + (re.escape(following) or "$")
+    return True, (r"\D" if found.start() else "^") + _YEARS[found[0]] + (re.escape(following) or "$")
 
 
 def offsets_in(texts: pa.Array, form: str) -> np.ndarray:

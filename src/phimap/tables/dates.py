@@ -80,7 +80,10 @@ class DateEncoding(Encoding):
         """Return the encoding for the seconds of the training rows, `n_missing` of which were missing."""
         seconds = tally.sample
         extent = tally.high - tally.low
-        circles = {cycle: _circle(seconds, cycle) for cycle, period in _CYCLES.items() if extent >= _ROUNDS * period}
+        # Times without a date are of the first day of 1970.
+        all_of_a_day = ["hour of the day"] * (tally.low >= 0 and tally.high < _DAY)
+        long_enough = [cycle for cycle, period in _CYCLES.items() if extent >= _ROUNDS * period]
+        circles = {cycle: _circle(seconds, cycle) for cycle in all_of_a_day or long_enough}
         spreads = {cycle: circle.var(axis=0) for cycle, circle in circles.items()}
         cycles = tuple(cycle for cycle, spread in spreads.items() if spread.sum() > _LEAST_VARIANCE)
         n_parts, share = 1 + len(cycles), n_missing / (tally.n + n_missing)
@@ -134,7 +137,8 @@ class DateEncoding(Encoding):
         return [": trend", *circles, *[": missing"] * self.has_indicator]
 
     def example(self) -> str:
-        return _EXAMPLE.strftime(self.form or "%Y-%m-%d")
+        is_clock = 0 <= self.median < _DAY
+        return _EXAMPLE.strftime(self.form or ("%H:%M" if is_clock else "%Y-%m-%d"))
 
     def parts(self) -> np.ndarray:
         sizes = [1, *[2] * len(self.cycles), *[1] * self.has_indicator]

@@ -88,6 +88,16 @@ def warn_of_currencies(name: str, currencies: list[str]) -> None:
     )
 
 
+def warn_of_units(name: str, units: list[str]) -> None:
+    """Warn that the numbers of the column `name` are not read, because they have several `units`, "" for none."""
+    several = ", ".join(repr(unit) if unit else "none" for unit in units)
+    warnings.warn(
+        f"column {name!r} is not read as numbers, because these have several units ({several}). Convert them to one.",
+        MixedCellsWarning,
+        stacklevel=caller_level(),
+    )
+
+
 def warn_of_ambiguous(name: str, example: str, order: str, other: str) -> None:
     """Warn that the dates of the column `name`, such as `example`, are read in an `order` of their parts by guess."""
     part = "year" if "year" in (order[:4], other[:4]) else "month"

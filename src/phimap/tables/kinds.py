@@ -16,6 +16,7 @@ from phimap.tables.encoding import (
     warn_of_ambiguous,
     warn_of_currencies,
     warn_of_mixed,
+    warn_of_units,
     warn_of_unread,
 )
 from phimap.tables.levels import frequent_and_hashed, one_hot, target_means
@@ -160,15 +161,22 @@ def _tell_currencies(tally: ColumnTally, kind: str) -> None:
 
 
 def _tell_mixed(tally: ColumnTally, kind: str) -> None:
-    """Warn if most cells of a column that is not read as numbers are numbers, unless the user gives its kind."""
+    """Warn if most cells of a column that is not read as numbers are numbers, unless the user gives its kind.
+
+    Numbers may have several units.
+    """
     if tally.wanted is not None or tally.form != "text" or not tally.numbers or tally.has_codes:
         return
+    from phimap.tables.amounts import mixed_units
+
     reading, found = _best(tally.numbers)
     levels = _texts(tally)
     # Up to `_FEW_NUMBERS` distinct cells may be codes, some of them numbers.
-    if kind in ("number", "boolean", "date", "left out") or len(levels.places) <= _FEW_NUMBERS:
+    if kind in ("number", "boolean", "date") or len(levels.places) <= _FEW_NUMBERS:
         return
-    if (share := found.n / levels.n) >= _MOSTLY_NUMBERS:
+    if units := mixed_units(list(levels.places)):
+        warn_of_units(tally.name, units)
+    elif kind != "left out" and (share := found.n / levels.n) >= _MOSTLY_NUMBERS:
         warn_of_mixed(tally.name, share, levels.n - found.n, _first_unread(levels, "numbers", reading))
 
 

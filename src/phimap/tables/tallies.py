@@ -28,6 +28,7 @@ _LARGEST = 1e150
 # Seeds of the random keys that sample rows, and of the keys that divide rows into folds.
 _SAMPLE_SEED, _FOLD_SEED = 1, 2
 _CLOCKS = ("", " %H:%M", " %H:%M:%S")
+_HALF_DAY_CLOCKS = (" %I:%M %p", " %I:%M:%S %p")
 #: Formats of times with years of four digits.
 TIME_FORMS = (
     "%Y-%m-%d",
@@ -51,15 +52,18 @@ TIME_FORMS = (
         for clock in _CLOCKS
         for date in ("%b %d %Y", "%b %d, %Y", "%B %d, %Y", "%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%m-%d-%Y", "%d-%m-%Y")
     ),
+    *(date + clock for clock in _HALF_DAY_CLOCKS for date in ("%m/%d/%Y", "%d/%m/%Y", "%Y-%m-%d")),
 )
 #: Formats of times with years of two digits, of which 69 to 99 are of the 20th century.
 SHORT_FORMS = tuple(
     date + clock
-    for clock in _CLOCKS
+    for clock in (*_CLOCKS, *_HALF_DAY_CLOCKS)
     for date in ("%m/%d/%y", "%d/%m/%y", "%y/%m/%d", "%m-%d-%y", "%d-%m-%y", "%y-%m-%d", "%d.%m.%y", "%d-%b-%y")
 )
+#: Formats of times of the day, which count from the beginning of 1970.
+CLOCK_FORMS = tuple(clock.strip() for clock in (*_CLOCKS[1:], *_HALF_DAY_CLOCKS))
 #: Formats of times that are tried. The one that parses the most cells is chosen, and the first of equals.
-ALL_FORMS = (*TIME_FORMS, *SHORT_FORMS)
+ALL_FORMS = (*TIME_FORMS, *CLOCK_FORMS, *SHORT_FORMS)
 # After `_ENOUGH_CELLS` cells, a decimal mark or a format is dropped unless it has parsed the share `_LEAST_SHARE` of
 # them.
 _ENOUGH_CELLS = 1000
@@ -88,7 +92,7 @@ def forms_tried(cells: Cells) -> tuple[str, ...]:
 
     Years of two digits are tried only if some of these cells may have one.
     """
-    return ALL_FORMS if cells.may_have_short_years else TIME_FORMS
+    return ALL_FORMS if cells.may_have_short_years else (*TIME_FORMS, *CLOCK_FORMS)
 
 
 class CellSample:
