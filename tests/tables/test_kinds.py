@@ -110,7 +110,7 @@ def test_cells_that_could_not_be_read_are_counted():
 @pytest.mark.parametrize(("unit", "other"), [("%", ""), (" kg", " g"), (" EUR", "")])
 def test_numbers_in_several_units_are_said(unit, other):
     cells = [f"{k}.5{unit if k % 10 < 6 else other}" for k in range(N)]
-    with pytest.warns(MixedCellsWarning, match=r"not read as numbers, because these have several units \(.*\)\. Convert"):
+    with pytest.warns(MixedCellsWarning, match=r"because these have several units \(.*\)\. Convert"):
         assert summary(cells).kind != "number"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -119,7 +119,8 @@ def test_numbers_in_several_units_are_said(unit, other):
 
 def test_clock_times_go_around_the_day():
     for form in ("%H:%M", "%H:%M:%S", "%I:%M %p"):
-        clock = pd.date_range("2020-01-01", periods=N, freq="7min").strftime(form).str.replace("^0(?=[0-9]:)", "", regex=True)
+        clock = pd.date_range("2020-01-01", periods=N, freq="7min").strftime(form)
+        clock = clock.str.replace("^0(?=[0-9]:)", "", regex=True)
         column = pm.TableEncoder().fit(pd.DataFrame({"c": clock})).columns_[0]
         assert (column.kind, column.note) == ("date", f"read from text as {form}")
         assert column.encoding.cycles == ("hour of the day",)
