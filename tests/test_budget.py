@@ -11,12 +11,11 @@ from phimap.io import open_table
 from phimap.kernels import Gaussian
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.projections import REGISTRY
-from tests.support.budget_cases import parquet_file, peak
+from tests.support.budget_cases import SMALL, parquet_file, peak
 
 # What libraries hold that no array tells of.
 SLACK = 1.1
 _TRIALS = 3
-SMALL = {"n": 300, "d": 40, "m": 32}
 LABELS = {**SMALL, "classes": 3}
 
 # Work, budget, sizes and those of the trial before it.

@@ -8,13 +8,17 @@ prints what the work takes beyond what the process held before it, in bytes, and
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import os
-import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
+from functools import cache
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from scipy import sparse
@@ -25,6 +29,8 @@ from phimap.config import parse_bytes
 #: Makes the data and gives the work on them.
 Case = Callable[..., Callable[[], Any]]
 
+#: Sizes of a fit before the one that is measured.
+SMALL = {"n": 300, "d": 40, "m": 32}
 SETTINGS: dict[str, Any] = {"metric": None, "corrections": None, "random_state": 0, "n_jobs": 1}
 
 
@@ -260,20 +266,41 @@ def measure(case: str, budget: int, sizes: dict[str, int], warm: dict[str, int])
     return _resident("VmHWM:") - before, refusal
 
 
+@cache
+def _server() -> Any:
+    """What forks a process that has loaded the libraries: loading them took most of the seconds of a measurement."""
+    context, folder = multiprocessing.get_context("forkserver"), str(Path(__file__).parents[2])
+    context.set_forkserver_preload(["tests.support.budget_server"])
+    # With a fixed threshold, glibc returns the memory of freed arrays at once, so that the peak is that of live arrays.
+    environment = {"MALLOC_MMAP_THRESHOLD_": "65536"}
+    environment["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
+    with patch.dict(os.environ, environment):
+        forkserver.ensure_running()
+    return context
+
+
+def _send(end: Any, *arguments: Any) -> None:
+    try:
+        end.send(measure(*arguments))
+    except Exception:
+        end.send(traceback.format_exc())
+
+
 def peak(case: str, budget: int | str, sizes: dict[str, int], warm: dict[str, int]) -> tuple[int, str]:
     """As `measure`, in a process of its own."""
-    arguments = [case, str(parse_bytes(budget)), *(f"{name}={size}" for name, size in sizes.items()), "--"]
-    arguments += [f"{name}={size}" for name, size in warm.items()]
-    program = [sys.executable, "-m", "tests.support.budget_cases", *arguments]
-    # With a fixed threshold, glibc returns the memory of freed arrays at once, so that the peak is that of live arrays.
-    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
-    folder = Path(__file__).parents[2]
-    result = subprocess.run(program, capture_output=True, text=True, check=False, cwd=folder, env=environment)
-    if result.returncode != 0:
-        raise RuntimeError(f"{case}: exit {result.returncode}\n{result.stderr}")
-    # What commands print comes before.
-    n_bytes, _, refusal = result.stdout.splitlines()[-1].partition(" ")
-    return int(n_bytes), refusal
+    receiving, sending = _server().Pipe(duplex=False)
+    process = _server().Process(target=_send, args=(sending, case, parse_bytes(budget), sizes, warm))
+    with receiving:
+        with sending:
+            process.start()
+        try:
+            found = receiving.recv()
+        except EOFError:
+            found = "no result"
+    process.join()
+    if isinstance(found, str):
+        raise RuntimeError(f"{case}: exit {process.exitcode}\n{found}")
+    return found
 
 
 def _main(arguments: list[str]) -> None:
