@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
@@ -116,17 +115,39 @@ import importlib, pkgutil
 import phimap.ops.compiled
 from phimap.cli.compilation import compile_loops
 from phimap.ops.compiled.checked_cache import CheckedCache
+
+def names(code):
+    # Those that the code of a loop mentions, code within it included.
+    within = (names(one) for one in code.co_consts if hasattr(one, "co_names"))
+    return set(code.co_names).union(*within)
+
+def contained(loop):
+    function = loop.py_func
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    return [*cells, *(function.__globals__.get(name) for name in names(function.__code__))]
+
 compile_loops()
+loops = {}
 for module in pkgutil.iter_modules(phimap.ops.compiled.__path__):
     for name, loop in vars(importlib.import_module(f"phimap.ops.compiled.{module.name}")).items():
         if isinstance(getattr(loop, "_cache", None), CheckedCache):
-            # What a first run would find: itself, or the loops that contain it.
-            assert loop.signatures, f"{module.name}.{name} is compiled by its first user: see cli/compilation.py"
+            loops[f"{module.name}.{name}"] = loop
+# What a first run would find: the loops that were called, and those that they contain, whose code is part of theirs.
+# Code that an earlier run has kept is read, and that of a contained loop is not read on its own.
+found, left = set(), [loop for loop in loops.values() if loop.signatures]
+while left:
+    loop = left.pop()
+    if id(loop) not in found:
+        found.add(id(loop))
+        left += [one for one in contained(loop) if hasattr(one, "py_func")]
+missed = [name for name, loop in loops.items() if id(loop) not in found]
+assert not missed, f"{missed} are compiled by their first users: see cli/compilation.py"
+print(len(loops))
 """
 
 
 @pytest.mark.slow
-def test_every_loop_is_compiled_ahead(tmp_path):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", COMPILATION], capture_output=True, text=True, env=environment)
+def test_every_loop_is_compiled_ahead():
+    done = subprocess.run([sys.executable, "-c", COMPILATION], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-500:]
+    assert int(done.stdout) > 50
