@@ -76,6 +76,7 @@ def test_the_squared_loss_stays_where_others_gain_little():
 
 
 @pytest.mark.parametrize(("of_parts", "expected"), [(0.91, "squared"), (0.93, "logistic")])
+@pytest.mark.usefixtures("brief_search")
 def test_another_loss_must_gain_two_percent_more_than_trees(rng, monkeypatch, of_parts, expected):
     monkeypatch.setattr(SearchLog, "best_loss", lambda self: ("logistic", 0.9))
     monkeypatch.setattr(fit, "_ratio_of_parts", lambda fitted: of_parts)
