@@ -15,6 +15,7 @@ from phimap.learn.rows.validation import HeldOutKeys
 from phimap.learn.solver import HeldOutScores
 from phimap.learn.trees.ensemble import trees_text
 from phimap.learn.trees.growth import Boosting, _truncated
+from tests.support.learners import brief_searches
 
 FAST = {"effort": "fast", "random_state": 0, "n_components": 128, "metric": None}
 
@@ -24,6 +25,13 @@ def steps(rng, n=1600):
     X = rng.uniform(-1, 1, (n, 5))
     y = np.sign(X[:, 0] - 0.3) + np.sign(X[:, 1] + 0.1) * np.sign(X[:, 2]) + 0.1 * rng.standard_normal(n)
     return X, y
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _brief_searches():
+    """Trees follow the choice of the kernel, whichever it is: what is tested is what becomes of them."""
+    with brief_searches():
+        yield
 
 
 @pytest.fixture(scope="module")

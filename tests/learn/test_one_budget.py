@@ -113,6 +113,7 @@ def test_a_fit_that_free_memory_does_not_hold_is_refused(monkeypatch):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.usefixtures("brief_search")
 @pytest.mark.parametrize(
     "settings", [{}, {"solver": "cg"}, {"loss": "huber"}, {"kernel": "auto", "effort": "fast"}], ids=str
 )
