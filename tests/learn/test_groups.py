@@ -203,6 +203,7 @@ def test_the_last_rows_are_held_out_of_a_stream_as_of_an_array(rng):
     assert np.sqrt(moved.solution_.scores.min()) == pytest.approx(told, rel=0.1)
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_corrections_are_judged_by_other_groups(rng):
     groups = np.repeat(np.arange(1100), 8)
     X = np.hstack([rng.uniform(-1, 1, (1100, 2))[groups], 0.01 * rng.standard_normal((groups.size, 1))])
