@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -64,6 +65,14 @@ def test_trees_lower_the_error_where_the_target_jumps(model, data):
 
 
 @pytest.mark.parametrize("crosses", [True, False])
+def test_folds_of_trees_hold_classes_in_proportion(rng):
+    labels = (rng.permutation(200) < 11).astype(np.intp)
+    rows = SimpleNamespace(X=np.zeros((200, 1)), labels=labels, has_labels=True)
+    folds = average._folds(rows, None)
+    counts = np.array([np.bincount(labels[folds == fold], minlength=2) for fold in range(folds.max() + 1)])
+    assert (np.ptp(counts, axis=0) <= 1).all()
+
+
 def test_rounds_and_share_have_the_least_squared_error(data, monkeypatch, crosses):
     """Of all multiples of ten rounds and all shares, on rows left out of scikit-learn's boosting as well."""
     X, y, _, _ = data

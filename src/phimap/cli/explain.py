@@ -19,7 +19,7 @@ from phimap.cli.outputs import (
     check_distinct,
     check_replaceable,
     check_writable,
-    is_page,
+    is_report,
     write_all,
     write_text,
 )
@@ -87,7 +87,7 @@ def _check(options: ExplainOptions) -> None:
     check_table_output(options.output, inputs, _has_values, "table of Shapley values", force=options.force)
     check_writable("--report", options.report, inputs)
     if not options.force:
-        check_replaceable("--report", options.report, is_page, "HTML page")
+        check_replaceable("--report", options.report, is_report, "report of phimap")
     if options.json and options.on_screen:
         raise ValueError("--json needs --output FILE, got none: values would share standard output with it.")
     if options.data == options.background == MARK:

@@ -26,7 +26,15 @@ from phimap.cli.groups import RowGroups, RowWeights
 from phimap.cli.held_out import score
 from phimap.cli.options import FitOptions
 from phimap.cli.output import write
-from phimap.cli.outputs import Output, check_distinct, check_replaceable, check_writable, is_page, write_all, write_text
+from phimap.cli.outputs import (
+    Output,
+    check_distinct,
+    check_replaceable,
+    check_writable,
+    is_report,
+    write_all,
+    write_text,
+)
 from phimap.cli.result import Result, facts, print_summary
 from phimap.cli.rows import SplitRows, note_reading, open_selected, rows_read
 from phimap.cli.standard_input import MARK, in_words, readable
@@ -283,7 +291,7 @@ def _check(options: FitOptions) -> None:
     check_writable("--report", options.report, [options.data])
     if not options.force:
         check_replaceable("--model", options.model, is_model_file, "phimap model")
-        check_replaceable("--report", options.report, is_page, "HTML page")
+        check_replaceable("--report", options.report, is_report, "report of phimap")
 
 
 def _task_of_loss(loss: str) -> str | None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from phimap._files import is_special, write_whole
 
+# Bytes of a report that hold its title, which names the data.
+_REPORT_HEAD = 4096
 #: A file to write: its path, and a function that writes it.
 Output = tuple[Path, Callable[[Path], None]]
 
@@ -45,10 +47,11 @@ def check_replaceable(option: str, path: Path | None, is_ours: Callable[[Path], 
         )
 
 
-def is_page(path: Path) -> bool:
-    """Whether a file begins like an HTML page."""
+def is_report(path: Path) -> bool:
+    """Whether a file begins like the HTML page of a report of phimap."""
     with path.open("rb") as file:
-        return file.read(64).lstrip().lower().startswith((b"<!doctype html", b"<html"))
+        head = file.read(_REPORT_HEAD)
+    return head.startswith(b"<!DOCTYPE html>") and " · phimap</title>".encode() in head
 
 
 def check_distinct(first: tuple[str, Path | None], second: tuple[str, Path | None]) -> None:

@@ -24,8 +24,8 @@ def fitted_with_folds(model, X, y, monkeypatch):
     samples = []
 
     class Recorded(LossSample):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
             samples.append(self)
 
     monkeypatch.setattr("phimap.learn.losses.preparation.LossSample", Recorded)

@@ -54,6 +54,28 @@ def test_folds_are_a_partition():
         assert abs(len(part) - N / (2 * FOLDS)) > slack
 
 
+def test_folds_hold_classes_in_proportion():
+    """Without regard to classes, a fold of a fifth of the rows held none of 12 positives in one of 15 samples."""
+    targets = np.zeros((N, 2))
+    targets[:, 0], targets[::250, 0] = 1, 0
+    targets[:, 1] = 1 - targets[:, 0]
+    for seed in range(20):
+        samples = []
+        for cuts in ([900], [1, 1700]):
+            sample = LossSample(N, 10**9, seed, by_class=True)
+            for rows in np.split(np.arange(N), cuts):
+                sample.update(feature_block(rows[:, None] * 1.0), targets[rows], np.ones(len(rows)))
+            samples.append(sample)
+        for fold in range(FOLDS):
+            (one, positives), (other, _) = (
+                map(np.concatenate, zip(*((Z.to_host()[:, 0], y[:, 1]) for Z, y, _ in found), strict=True))
+                for found in (sample.rows(fold, held_out=True) for sample in samples)
+            )
+            np.testing.assert_array_equal(one, other)
+            assert len(one) == N // FOLDS
+            assert positives.sum() in (2, 3)
+
+
 def test_the_memory_bounds_the_sample():
     """Five standard deviations, as above."""
     rows = 600

@@ -18,6 +18,7 @@ from phimap.learn.ridge.cholesky import BlockedCholesky, factor_with_retries
 from phimap.learn.ridge.nystroem_preconditioner import ARRAYS, NystroemPreconditioner, test_matrix
 from phimap.learn.ridge.solver import GramAccumulator, RidgeSolver
 from phimap.learn.rows.accumulator import Accumulator, AnyAccumulator, PairAccumulator, accumulate
+from phimap.learn.rows.samples import proportional_order
 from phimap.learn.rows.units import RowUnits
 from phimap.learn.solver import LinearSolution, PassSums, Problem, Stream, Sums, solve
 from phimap.ops import single_threaded_blas
@@ -44,12 +45,26 @@ class LossSample(Accumulator):
         Units of rows, which no fold divides; None for single rows.
     first_row : int, default=0
         Index of the first row of the stream that may be sampled.
+    by_class : bool, default=False
+        Whether targets are codes of labels. Each fold then contains the classes in proportion, unless there are units.
     """
 
-    def __init__(self, n: int, memory: int, seed: int, units: RowUnits | None = None, first_row: int = 0):
+    def __init__(
+        self,
+        n: int,
+        memory: int,
+        seed: int,
+        units: RowUnits | None = None,
+        first_row: int = 0,
+        *,
+        by_class: bool = False,
+    ):
         self._n, self._memory, self._seed, self._units, self._n_seen = n, memory, seed, units, first_row
+        self._by_class = by_class and units is None
         self.n_rows = 0
+        # Features, targets, weights, and positions within the folds: the fold of a row is the integer part.
         self._blocks: list[tuple[FeatureBlock, np.ndarray, np.ndarray, np.ndarray]] = []
+        self._folds: list[np.ndarray] = []
 
     def update(self, rows: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> None:
         """Add a random part of the rows of a block."""
@@ -63,14 +78,16 @@ class LossSample(Accumulator):
         self.n_rows += index.size
         if index.size:
             if self._units is None:
-                folds = (np.floor(uniforms[index] / share * FOLDS * 1024) % FOLDS).astype(np.intp)
+                places = uniforms[index] / share * FOLDS * 1024 % FOLDS
             else:
-                folds = self._units.folds(numbers, FOLDS)
-            self._blocks.append((rows.rows(index), targets[index], weights[index], folds))
+                places = self._units.folds(numbers, FOLDS)
+            self._blocks.append((rows.rows(index), targets[index], weights[index], places))
+            self._folds = []
 
     def merge(self, later: LossSample) -> None:
         self._n_seen, self.n_rows = later._n_seen, self.n_rows + later.n_rows
         self._blocks += later._blocks
+        self._folds = []
 
     @property
     def state(self) -> tuple[Any, ...]:
@@ -80,6 +97,7 @@ class LossSample(Accumulator):
     def resume(self, state: tuple[Any, ...]) -> None:
         self._n_seen, self.n_rows, parts = state
         self._blocks = [(feature_block(features), *others) for features, *others in parts]
+        self._folds = []
 
     @property
     def share(self) -> float:
@@ -89,7 +107,7 @@ class LossSample(Accumulator):
     @property
     def folds(self) -> list[int]:
         """Indices of the folds to hold out. A fold is omitted if the fold or the rest of the sample is empty."""
-        counts = np.bincount(np.concatenate([np.empty(0, np.intp), *(part[3] for part in self._blocks)]))
+        counts = np.bincount(np.concatenate([np.empty(0, np.intp), *self._divided()]))
         usable = [fold for fold, count in enumerate(counts) if 0 < count < self.n_rows]
         # If units are moments in time, only fold 0 is held out. It contains the latest rows, which are predicted from
         # earlier rows.
@@ -101,11 +119,24 @@ class LossSample(Accumulator):
         if fold is None:
             return [(block, targets, weights) for block, targets, weights, _ in self._blocks]
         parts = []
-        for block, targets, weights, folds in self._blocks:
+        for (block, targets, weights, _), folds in zip(self._blocks, self._divided(), strict=True):
             index = np.flatnonzero((folds == fold) == held_out)
             if index.size:
                 parts.append((block.rows(index), targets[index], weights[index]))
         return parts
+
+    def _divided(self) -> list[np.ndarray]:
+        """The fold (r,) of each row, for each block."""
+        if not self._folds and self._blocks:
+            folds = np.concatenate([part[3] for part in self._blocks])
+            if self._by_class:
+                labels = np.unique(np.concatenate([part[1] for part in self._blocks]), axis=0, return_inverse=True)[1]
+                order = np.argsort(folds, kind="stable")
+                order = order[proportional_order(labels.ravel()[order])]
+                folds[order] = np.arange(len(order)) * FOLDS / len(order)
+            sizes = np.cumsum([len(part[3]) for part in self._blocks])
+            self._folds = np.split(folds.astype(np.intp), sizes[:-1])
+        return self._folds
 
 
 # A factorisation at one shift is also used for shifts that are larger or smaller by up to this factor. A new
@@ -264,7 +295,8 @@ class LossPreparation:
         left = max(problem.memory - _models_memory(problem.m, problem.t), 0)
         spent = left // _SAMPLE_SHARE
         seed = int(problem.rng.integers(2**63))
-        sample = partial(LossSample, problem.n, spent, seed, problem.validation.units)
+        held_out = problem.validation
+        sample = partial(LossSample, problem.n, spent, seed, held_out.units, by_class=held_out.by_class)
         problem = replace(problem, memory=left - 2 * spent)
         preconditioner, mean, rows = preconditioner_of(problem, sample)
         return cls(problem, rows, preconditioner, mean, Steps())
