@@ -130,7 +130,7 @@ def test_source_files_import_what_their_rooms_may():
         "_progress.py": ("rich",),
     }
     rooms |= {"_dask.py": ("dask", "distributed", "pandas")}
-    peers = {"bench/tabular/methods.py": ("xrfm",), "comparison/methods.py": ("lightgbm",)}
+    peers = {"bench/tabular/methods.py": ("xrfm", "pytabkit"), "comparison/methods.py": ("lightgbm",)}
     peers |= {"comparison/categories.py": ("catboost",)}
     peers |= {"comparison/rows.py": ("pyarrow",), "advice/machine.py": ("pyarrow",)}
     io = (

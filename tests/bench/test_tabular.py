@@ -243,6 +243,15 @@ def test_ours_has_default_settings(task):
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
+def test_realmlp_has_its_default_settings(task, monkeypatch):
+    kinds = {f"RealMLP_TD_{kind}": lambda kind=kind, **options: (kind, options) for kind in ("Regressor", "Classifier")}
+    monkeypatch.setitem(sys.modules, "pytabkit", SimpleNamespace(**kinds))
+    kind, options = METHODS["realmlp"].make(task, 64, 3)
+    assert kind == ("Regressor" if task == "regression" else "Classifier")
+    assert options == {"device": "cpu", "random_state": 3, "verbosity": 0}
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
 def test_xrfm_sees_targets_of_variance_one_and_rows_of_its_own(task, monkeypatch):
     seen = {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Self
 
 import numpy as np
@@ -29,6 +30,15 @@ def _xrfm(task: str, width: int | None, seed: int) -> Any:
     return make_pipeline(StandardScaler(), RecursiveFeatureMachine(task, seed))
 
 
+def _realmlp(task: str, width: int | None, seed: int) -> Any:
+    from pytabkit import RealMLP_TD_Classifier, RealMLP_TD_Regressor
+
+    # The package writes a line for each epoch by this logger.
+    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
+    kind = RealMLP_TD_Regressor if task == "regression" else RealMLP_TD_Classifier
+    return kind(device="cpu", random_state=seed, verbosity=0)
+
+
 def _exact(task: str, width: int | None, seed: int) -> Any:
     if task == "regression":
         return _gaussian_process(seed)
@@ -47,6 +57,7 @@ def _gaussian_process(seed: int) -> Any:
 METHODS: dict[str, Method] = {
     **{name: COMMON[name] for name in ("phimap", "gaussian", "hgb", "lightgbm", "catboost")},
     "xrfm": Method(_xrfm, "xRFM, default settings, standardised columns, a fifth held out", package="xrfm"),
+    "realmlp": Method(_realmlp, "RealMLP-TD, default settings, a fifth held out", package="pytabkit"),
     "neighbours": COMMON["neighbours"],
     "exact": Method(
         _exact,
