@@ -64,7 +64,6 @@ def test_trees_lower_the_error_where_the_target_jumps(model, data):
     np.testing.assert_allclose(model.predict(X), mixed, rtol=1e-10)
 
 
-@pytest.mark.parametrize("crosses", [True, False])
 def test_folds_of_trees_hold_classes_in_proportion(rng):
     labels = (rng.permutation(200) < 11).astype(np.intp)
     rows = SimpleNamespace(X=np.zeros((200, 1)), labels=labels, has_labels=True)
@@ -73,6 +72,7 @@ def test_folds_of_trees_hold_classes_in_proportion(rng):
     assert (np.ptp(counts, axis=0) <= 1).all()
 
 
+@pytest.mark.parametrize("crosses", [True, False])
 def test_rounds_and_share_have_the_least_squared_error(data, monkeypatch, crosses):
     """Of all multiples of ten rounds and all shares, on rows left out of scikit-learn's boosting as well."""
     X, y, _, _ = data
