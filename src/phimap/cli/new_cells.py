@@ -1,4 +1,4 @@
-"""Notes about cells of new rows that a model of data frames knows nothing of: new categories and missing cells."""
+"""Notes about missing cells and new categories in the rows that a model of data frames predicts."""
 
 from __future__ import annotations
 

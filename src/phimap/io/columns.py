@@ -130,7 +130,7 @@ def select_columns(
 
 
 def closest_first(wanted: str, names: Sequence[str]) -> str:
-    """List the `names` as text, beginning with those that are like `wanted`; the others keep their order."""
+    """List the `names` as text: names similar to `wanted` come first, then the other names in their order."""
     likeness = {name: difflib.SequenceMatcher(None, wanted.lower(), name.lower()).ratio() for name in names}
     ordered = sorted(enumerate(names), key=lambda place: -max(likeness[place[1]], _ALIKE))
     shown = [repr(name) if name else f"position {place} (without a name)" for place, name in ordered[:_LISTED]]

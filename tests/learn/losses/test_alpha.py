@@ -39,6 +39,17 @@ def fitted_with_folds(model, X, y, monkeypatch):
     return model.solution_, rows
 
 
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_a_classifier_holds_classes_out_in_proportion(monkeypatch, loss):
+    """Of a class of 12 among 300 rows, each of five folds holds two or three, as chance would do in 7 % of fits."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 3)), np.searchsorted([12, 150], rng.permutation(300), side="right")
+    model = pm.KernelClassifier(**GAUSSIAN, n_components=16, loss=loss, trees=None, random_state=0)
+    _, rows = fitted_with_folds(model, X, y, monkeypatch)
+    for fold in range(FOLDS):
+        assert (rows(fold, True)[1] == 0).sum() in (2, 3)
+
+
 def test_scores_are_the_losses_on_held_out_rows(monkeypatch):
     """Within 2 %: the tolerance of the path. Mutant: the losses of models fitted to the rows."""
     X, y = load_digits(n_class=4, return_X_y=True)
