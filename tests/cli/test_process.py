@@ -8,9 +8,9 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
+from typer.core import TyperGroup
 
 from tests.cli.test_bad_input import FIXED
 
@@ -90,9 +90,9 @@ def test_interrupt_leaves_nothing(tmp_path):
     process = phimap_process("fit", pipe, "--target", "y", "--model", tmp_path / "m.phimap", "-q")
     # The pipe breaks when the process has seen the signal: its reader looks for one between blocks of the file.
     with contextlib.suppress(BrokenPipeError), pipe.open("w") as feed:
-        feed.write("a,y\n1,2\n")
+        # More than a pipe holds, so the process is reading when this has been written.
+        feed.write("a,y\n" + "1,2\n" * 2**18)
         feed.flush()
-        time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         for _ in range(2000):
             feed.write("1,2\n" * 2**14)
@@ -101,6 +101,17 @@ def test_interrupt_leaves_nothing(tmp_path):
     assert (code, out) == (130, "")
     assert err == "error: interrupted. No half-written file is left.\n"
     assert [file.name for file in tmp_path.iterdir()] == ["data.csv"]
+
+
+@pytest.mark.parametrize("step", ["make_context", "invoke"])
+def test_interrupt_while_arguments_are_read_is_reported(phimap, tables, monkeypatch, step):
+    def interrupted(*args, **extra):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TyperGroup, step, interrupted)
+    result = phimap("info", tables / "numbers.csv")
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr == "error: interrupted. No half-written file is left.\n"
 
 
 @pytest.mark.usefixtures("fitted")

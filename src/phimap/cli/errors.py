@@ -59,6 +59,24 @@ class OneLineGroup(TyperGroup):
             code = INTERRUPTED
         sys.exit(code if isinstance(code, int) else 0)
 
+    # Typer loads pydantic when it reads arguments, which takes a while. Of an interrupt there it says nothing.
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        with _interrupts_aborted():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, *args: Any, **extra: Any) -> Any:
+        with _interrupts_aborted():
+            return super().invoke(*args, **extra)
+
+
+@contextmanager
+def _interrupts_aborted() -> Iterator[None]:
+    """Turn Ctrl-C into the exception that Typer passes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise typer.Abort from None
+
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
