@@ -122,6 +122,7 @@ def test_the_predicted_variance_is_that_of_independent_directions(rng):
     product = np.interp(w @ x, points, values) * np.interp(w @ y, points, values)
     predicted = remainder_standard_deviation(remainder, 5, np.array([0.6]))
     assert abs(product.std() / predicted - 1) < 0.1
+    assert remainder_standard_deviation(4 * remainder, 5, np.array([0.6])) == pytest.approx(4 * predicted)
     assert abs(product.std() / remainder_standard_deviation(0.8 * remainder, 5, np.array([0.6])) - 1) > 0.1
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -161,7 +162,7 @@ class ActivationPlan:
         d, width, even = self.n_features, self.sampled_width, not self.remainder[1::2].any()
         directions, stretch = draw_directions(d, width, self.projection, even, streams["activation"])
         reach = min(d**0.5, _REACH)
-        table = activation_values(np.linspace(-reach, reach, _INTERVALS + 1), d, self.remainder)
+        table = _activation_table(self.remainder.tobytes(), d, reach).copy()
         sampled = TabulatedRecord(directions, table, reach, np.full(width, width**-0.5), stretch)
         return self.record(self.powers, sampled)
 
@@ -231,20 +232,30 @@ def remainder_standard_deviation(remainder: np.ndarray, n_features: int, cosines
     The variance at cosine a is ``E[f(w.x)^2 f(w.y)^2] - r(a)^2``, r the remainder kernel; the expectation is computed
     from the zonal coefficients of ``f^2``.
     """
-    nodes, weights = zonal_rule(n_features)
-    squares = activation_values(nodes, n_features, remainder) ** 2 * weights
     second = np.zeros_like(cosines)
-    for p, function in zip(
-        zonal_polynomials(nodes, n_features, _SQUARE_DEGREE),
-        zonal_functions(cosines, n_features, _SQUARE_DEGREE),
-        strict=True,
-    ):
-        second += (p @ squares) ** 2 * function
+    of_square = _square_coefficients(remainder.tobytes(), n_features)
+    for coefficient, function in zip(of_square, zonal_functions(cosines, n_features, _SQUARE_DEGREE), strict=True):
+        second += coefficient**2 * function
     mean = np.zeros_like(cosines)
     functions = zonal_functions(cosines, n_features, len(remainder) - 1)
     for coefficient, function in zip(remainder, functions, strict=True):
         mean += coefficient * function
     return float(np.sqrt(np.maximum(second - mean**2, 0.0).mean()))
+
+
+# Both depend on the kernel, the number of columns and the exact degrees alone, so other seeds and rows find them here.
+@lru_cache(maxsize=64)
+def _square_coefficients(remainder: bytes, n_features: int) -> np.ndarray:
+    """Coefficients of the squared activation in the zonal polynomials, for coefficients `remainder` in float64."""
+    nodes, weights = zonal_rule(n_features)
+    squares = activation_values(nodes, n_features, np.frombuffer(remainder)) ** 2 * weights
+    return np.array([p @ squares for p in zonal_polynomials(nodes, n_features, _SQUARE_DEGREE)])
+
+
+@lru_cache(maxsize=64)
+def _activation_table(remainder: bytes, n_features: int, reach: float) -> np.ndarray:
+    """Values of the activation at equal distances within `reach`, for coefficients `remainder` in float64."""
+    return activation_values(np.linspace(-reach, reach, _INTERVALS + 1), n_features, np.frombuffer(remainder))
 
 
 def draw_directions(
