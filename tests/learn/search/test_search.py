@@ -20,6 +20,7 @@ from phimap.learn.search.rung import KernelCandidate, Rung
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import search
 from phimap.learn.search.width import most_components
+from phimap.ops import numpy_ops
 
 
 def few_of_many(n_rows, rng, d=12):
@@ -121,6 +122,7 @@ def test_only_a_thorough_search_combines_kernels(rng):
     assert EFFORTS["thorough"].combines
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_a_full_metric_of_many_columns_is_of_low_rank(rng, tmp_path):
     d = 520
     X = rng.standard_normal((900, d))
@@ -157,7 +159,11 @@ def test_a_linear_target_costs_hardly_more_than_linear_regression(rng):
     assert np.sqrt(1 - model.score(X[2000:], y[2000:])) < 1.02 * np.sqrt(1 - linear.score(X[2000:], y[2000:]))
 
 
-def test_the_search_is_logged_and_same_for_any_number_of_threads(rng):
+@pytest.mark.usefixtures("brief_search")
+def test_the_search_is_logged_and_same_for_any_number_of_threads(rng, monkeypatch):
+    # Tiles of 16 rows: more than there are threads, in trials of few rows as well.
+    monkeypatch.setattr(numpy_ops.NumpyOps, "least_tile_rows", 16)
+    monkeypatch.setattr(numpy_ops.NumpyOps, "tile_bytes", 1)
     X, y = few_of_many(2000, rng, d=8)
     one, other = (
         pm.KernelRegressor(n_components=64, effort="fast", random_state=0, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2)
@@ -195,6 +201,7 @@ def test_searched_models_are_saved_and_go_on(metric, rng, tmp_path):
     assert again.n_samples_seen_ == 600
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_batches_and_rows_in_memory_find_the_same(rng):
     X, y = few_of_many(2000, rng, d=8)
     batches = [(X[:700], y[:700]), (X[700:], y[700:])]
@@ -314,6 +321,7 @@ def heavy(n_rows, rng):
     return X, np.sin(np.log(X[:, 0]) / 2) + 0.2 * np.log(X[:, 1]) + 0.1 * rng.standard_normal(n_rows)
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_heavy_tails_take_another_form_where_it_pays(rng, tmp_path):
     X, y = heavy(1200, rng)
     models = [
@@ -328,6 +336,7 @@ def test_heavy_tails_take_another_form_where_it_pays(rng, tmp_path):
     np.testing.assert_array_equal(pm.load(tmp_path / "model.phimap").predict(X), models[0].predict(X))
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_heavy_tails_stay_where_the_target_follows_them(rng):
     X = np.exp(1.5 * rng.standard_normal((900, 2)))
     y = X[:, 0] - X[:, 1] + 0.1 * rng.standard_normal(900)
