@@ -71,10 +71,11 @@ demo: $(CLI_STAMP)
 		--model demo/digits.phimap --report demo/digits.html
 	@echo "Reports: demo/cancer.html and demo/digits.html"
 
-# There is a process of tests for each core, so each takes one thread of BLAS. Waiting threads of OpenMP sleep. Otherwise
-# the processes take the cores from each other, and the tests take twice as long. Bytecode is kept, even where the caller's
-# environment says otherwise: the tests start hundreds of processes, and each would compile the package anew.
-PYTEST_ENVIRONMENT := OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE PYTHONDONTWRITEBYTECODE=
+# There is a process of tests for each core, so each takes one thread of BLAS, and one of OpenMP for scikit-learn and torch;
+# threads that a test asks for sleep while they wait. Otherwise the processes take the cores from each other, and the tests
+# take twice as long. Bytecode is kept, even where the caller's environment says otherwise: the tests start hundreds of
+# processes, and each would compile the package anew.
+PYTEST_ENVIRONMENT := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE PYTHONDONTWRITEBYTECODE=
 
 test: $(TEST_STAMP)
 	$(PYTEST_ENVIRONMENT) $(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
