@@ -23,6 +23,7 @@ from phimap.learn.fitted import Fitted, TrainingState
 from phimap.learn.inputs import InputEncoding
 from phimap.learn.intervals import with_conformal
 from phimap.learn.left_out import MOST_SCALE_ROWS, left_out_rows
+from phimap.learn.losses.losses import Logistic
 from phimap.learn.monotone import signs_of, with_monotone_effects
 from phimap.learn.registry import Chosen, choose
 from phimap.learn.ridge.solver import RidgeSolver
@@ -40,6 +41,7 @@ from phimap.learn.search.log import LEAST_GAIN
 from phimap.learn.settings import Compute, FitSettings
 from phimap.learn.solver import LinearSolution, Problem
 from phimap.learn.targets.base import Targets
+from phimap.learn.weights import weighted_mean
 from phimap.ops import Array, ops_for
 
 #: Training rows: an iterable of batches, iterated over once in each pass, or a source that makes passes itself.
@@ -155,7 +157,8 @@ def fit(
     competes = loss != settings.first_loss and bool([part for part in _PARTS if tries(part, unsolved)])
     found = solved(settings.first_loss if competes else loss)
     if competes and ratio < (1 - LEAST_GAIN) * _ratio_of_parts(found.fitted):
-        found = solved(loss)
+        other = solved(loss)
+        found = other if settings.scoring is not None else _of_less_log_loss(found, other)
     untried = tuple(part for part in _PARTS if part in late)
     return FitResult(replace(found.fitted, untried=untried), found.state, stages.finished)
 
@@ -350,6 +353,28 @@ def _ratio_of_parts(fitted: Fitted) -> float:
     if (fitted.corrections is None and fitted.trees is None) or fitted.calibration is None or plain is None:
         return 1.0
     return fitted.calibration.log_loss / plain.log_loss
+
+
+def _of_less_log_loss(squared: _Solved, other: _Solved) -> _Solved:
+    """Return one of two classifiers, the first of which has the squared loss.
+
+    If the first has corrections or trees, the classifier of less held-out log loss is returned. Else the other one is
+    returned: the search has compared the losses without these parts on the same rows.
+    """
+    if squared.fitted.corrections is None and squared.fitted.trees is None:
+        return other
+    return min(squared, other, key=lambda one: _held_out_log_loss(one.fitted))
+
+
+def _held_out_log_loss(fitted: Fitted) -> float:
+    """Return the mean log loss of a classifier at rows that were left out; infinite if no row was."""
+    if fitted.calibration is not None:
+        return fitted.calibration.log_loss
+    held_out = fitted.solved.held_out
+    if held_out is None:
+        return np.inf
+    losses = Logistic().held_out_values(held_out.predictions, held_out.targets)
+    return float(weighted_mean(losses, held_out.weights))
 
 
 def _problem(
