@@ -50,6 +50,9 @@ _N_SHARES = 20
 #: Number of folds, and least number of rows for which validation rows replace the folds. A model of fewer rows has no
 #: corrections, so its leave-one-out errors are known at every row.
 _FOLDS, FOLDED_ROWS = 3, 8000
+# Largest number of leaves of a tree with folds, and without. With folds, there are few rows, four growths, and smaller
+# trees are as good.
+_FEW_LEAVES, _MANY_LEAVES = 16, 31
 # Trees are kept only if they lower the squared error by at least `_LEAST_GAIN` times the squared error without trees.
 # This gain must also be at least `_LEAST_RATIO` times its standard error over rows or units.
 _LEAST_GAIN, _LEAST_RATIO = 0.005, 1.0
@@ -128,6 +131,7 @@ def with_trees(
         boosting_of = partial(
             Boosting,
             rate=min(_PATH / _most_rounds(fitted.targets.n_outputs), _MOST_RATE),
+            n_leaves=_FEW_LEAVES if crosses else _MANY_LEAVES,
             seed=int(settings.stream("trees").integers(2**31)),
             n_jobs=n_jobs,
         )

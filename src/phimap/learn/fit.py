@@ -153,7 +153,7 @@ def fit(
     if settings.loss == "auto" and search is not None:
         loss, ratio = search.best_loss()
     # Corrections and trees need the squared loss. If another loss won without them, the squared loss with these parts
-    # is fitted first, and the other loss only if it still wins.
+    # is fitted first, and the other loss only if it may still win.
     competes = loss != settings.first_loss and bool([part for part in _PARTS if tries(part, unsolved)])
     found = solved(settings.first_loss if competes else loss)
     if competes and ratio < (1 - LEAST_GAIN) * _ratio_of_parts(found.fitted):

@@ -92,6 +92,8 @@ class Boosting:
     rows : TreeRows
     rate : float
         Learning rate.
+    n_leaves : int, default=31
+        Largest number of leaves of a tree.
     seed : int
     n_jobs : int or None
         Threads; the trees do not depend on their number.
@@ -104,7 +106,7 @@ class Boosting:
     differ only by rounding, and the same rows, computed on another machine, could reach other leaves.
     """
 
-    def __init__(self, rows: TreeRows, *, rate: float, seed: int, n_jobs: int | None):
+    def __init__(self, rows: TreeRows, *, rate: float, n_leaves: int = 31, seed: int, n_jobs: int | None):
         self._rows = replace(rows, X=_truncated(rows.X))
         self._n_threads = max(1, min(thread_count(n_jobs), len(rows.X) // ROWS_OF_THREAD))
         kind: Any = _Classifier if rows.has_labels else _Regressor
@@ -115,6 +117,7 @@ class Boosting:
         self._models: list[Any] = [
             kind(
                 learning_rate=rate,
+                max_leaf_nodes=n_leaves,
                 l2_regularization=_PENALTY,
                 max_bins=_n_bins(self._rows.X),
                 early_stopping=False,
