@@ -32,6 +32,9 @@ _LEAST_GAIN = 0.005
 _SMALL_STAGES, _LEAST_STAGES = 6, 8
 # Least alpha in units of the number of training rows. The rounding of float32 sums is of this size.
 _LEAST_ALPHA = 4 * float(np.finfo(np.float32).eps)
+# Largest alpha in these units. The eigenvalues of the Gram matrix are at most 1 in them, so all coefficients are close to
+# zero.
+_MOST_ALPHA = 1e3
 # Value of the loss at a root whose Gram matrix rounding has made indefinite. No fit has such a large loss.
 _NO_FIT = 1e3
 
@@ -213,9 +216,9 @@ def learned_root(
     _, representatives = np.unique(groups, return_index=True)
     free = start[representatives] if start.ndim == 1 else start
     values = np.concatenate([[0.0], free.ravel() / size])
-    lowest = np.full(values.size, -np.inf)
-    lowest[0] = np.log(_LEAST_ALPHA / alpha)
-    bounds: Any = optimize.Bounds(lowest, np.inf)  # pyright: ignore[reportArgumentType] -- arrays are accepted
+    lowest, highest = np.full(values.size, -np.inf), np.full(values.size, np.inf)
+    lowest[0], highest[0] = np.log(_LEAST_ALPHA / alpha), np.log(_MOST_ALPHA / alpha)
+    bounds: Any = optimize.Bounds(lowest, highest)  # pyright: ignore[reportArgumentType] -- arrays are accepted
 
     def root_of(values: np.ndarray) -> np.ndarray:
         root = values[1:].reshape(free.shape) * size
