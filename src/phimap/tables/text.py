@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import murmurhash3_32
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.preprocessing import normalize
 
 from phimap.ops import single_threaded_blas
 from phimap.records import of_floats
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # Number of buckets of n-grams for dense columns, and for CSR rows. Dense columns have fewer buckets, because their
 # directions are saved for each bucket.
 _HASHED, _HASHED_SPARSE = 2**13, 2**16
+# Shortest and longest n-grams.
 _LENGTHS = (3, 4)
 # Number of texts whose distinct words are hashed together, and number of texts that are encoded at a time. They limit
 # the memory: the n-grams of a text of the largest length take 16 kB, and its counts 50 kB.
@@ -124,34 +125,21 @@ class _Words:
         words = [text.lower().split() for text in texts]
         self._codes = np.array([places.setdefault(word, len(places)) for some in words for word in some], np.int32)
         self._ends = np.append(0, np.cumsum([len(some) for some in words]))
-        buckets, ends = array("i"), [0]
-        for word in places:
-            buckets.extend(_buckets(word, n_hashed))
-            ends.append(len(buckets))
-        self._table = _ones(np.array(buckets), np.array(ends), n_hashed)
+        options: dict[str, Any] = {"n_features": n_hashed, "norm": None, "alternate_sign": False, "dtype": np.float32}
+        hashing = HashingVectorizer(analyzer="char_wb", ngram_range=_LENGTHS, **options)
+        # The vectorizer refuses an empty list. Blank texts have no words.
+        self._table = hashing.transform(list(places) or [""])
 
     def counts(self, start: int, stop: int) -> sparse.csr_matrix:
         """Counts (stop - start, n_hashed) of the hashed n-grams of the texts from `start` to `stop`."""
         ends = self._ends[start : stop + 1]
-        n_words = len(self._table.indptr) - 1
-        counts: Any = _ones(self._codes[ends[0] : ends[-1]], ends - ends[0], n_words) @ self._table
+        codes = self._codes[ends[0] : ends[-1]]
+        # Row i has ones for the words of text i. The counts of equal words add up in the product.
+        shape = ends.size - 1, self._table.shape[0]
+        words = sparse.csr_matrix((np.ones(codes.size, np.float32), codes, ends - ends[0]), shape=shape)
+        counts: Any = words @ self._table
         counts.sort_indices()
         return counts
-
-
-def _ones(columns: np.ndarray, ends: np.ndarray, width: int) -> sparse.csr_matrix:
-    """Return a CSR matrix whose row i has ones in ``columns[ends[i]:ends[i + 1]]``.
-
-    Equal columns add up in a product.
-    """
-    return sparse.csr_matrix((np.ones(columns.size, np.float32), columns, ends), shape=(ends.size - 1, width))
-
-
-def _buckets(word: str, n_hashed: int) -> list[int]:
-    """The buckets of the n-grams of a word, as scikit-learn's `HashingVectorizer` with ``char_wb`` hashes them."""
-    padded = f" {word} "
-    grams = [padded[at : at + length] for length in _LENGTHS for at in range(len(padded) - length + 1)]
-    return [abs(murmurhash3_32(gram)) % n_hashed for gram in grams]
 
 
 def _weights(counts: Any) -> np.ndarray:
@@ -169,10 +157,7 @@ def _weighted_parts(texts: list[str], weights: np.ndarray) -> Iterator[sparse.cs
             yield _weighted(words.counts(start, start + _TEXTS), weights)
 
 
-def _weighted(counts: Any, weights: np.ndarray) -> sparse.csr_matrix:
+def _weighted(counts: Any, weights: np.ndarray) -> Any:
     """Replace CSR counts (n, n_hashed) by weighted counts, scaled to rows of norm 1; rows of empty texts are zero."""
-    data = counts.data * weights[counts.indices]
-    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
-    norms = np.sqrt(np.bincount(rows, data * data, counts.shape[0]))
-    counts.data = (data / norms[rows]).astype(np.float32)
-    return counts
+    counts.data *= weights[counts.indices]
+    return normalize(counts, copy=False)
