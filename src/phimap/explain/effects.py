@@ -13,6 +13,7 @@ from scipy.stats import norm
 from phimap._random import named_streams
 from phimap.config import memory_budget, size_text
 from phimap.explain.background import check_levels
+from phimap.explain.explanation import largest_pairs
 from phimap.explain.forms.base import FormEffects
 from phimap.explain.sampled_effects import sampled_shares
 from phimap.explain.sampling import Function, owners_of
@@ -61,10 +62,7 @@ class Effects:
 
     def largest(self, count: int = 5) -> list[tuple[str, str, float]]:
         """Return the pairs of columns with the largest shares: two names and the share of each pair."""
-        left, right = np.triu_indices(len(self.first), 1)
-        order = np.argsort(-self.second[left, right], kind="stable")[:count]
-        names = self.feature_names
-        return [(names[left[i]], names[right[i]], float(self.second[left[i], right[i]])) for i in order]
+        return largest_pairs(self.second, self.feature_names, count)
 
 
 def effects(model: Any, X: Any = None, *, random_state: Any = 0) -> Effects:

@@ -9,7 +9,19 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Explanation:
+class _Explained:
+    """The fields that `Explanation` documents."""
+
+    values: np.ndarray
+    base_values: Any
+    data: np.ndarray
+    feature_names: list[str]
+    exact: bool
+    standard_errors: np.ndarray | None = None
+    output_names: list[str] | None = None
+
+
+class Explanation(_Explained):
     """Shapley values of rows: `base_values` plus the sum of a row's `values` is the output of the model.
 
     Attributes
@@ -29,14 +41,6 @@ class Explanation:
     output_names : list of str or None
         Names of the t outputs, such as classes; None for one output.
     """
-
-    values: np.ndarray
-    base_values: Any
-    data: np.ndarray
-    feature_names: list[str]
-    exact: bool
-    standard_errors: np.ndarray | None = None
-    output_names: list[str] | None = None
 
     @property
     def importances(self) -> np.ndarray:
@@ -66,8 +70,7 @@ class Explanation:
         )
 
 
-@dataclass(frozen=True)
-class Interactions:
+class Interactions(_Explained):
     """Shapley interaction values of rows, as shap defines them.
 
     Attributes
@@ -79,19 +82,14 @@ class Interactions:
         As for `Explanation`.
     """
 
-    values: np.ndarray
-    base_values: Any
-    data: np.ndarray
-    feature_names: list[str]
-    exact: bool
-    standard_errors: np.ndarray | None = None
-    output_names: list[str] | None = None
-
     def largest(self, count: int = 5) -> list[tuple[str, str, float]]:
         """Return the pairs with the largest mean absolute interaction: two names and the size, both halves added."""
         sizes = 2 * np.abs(self.values).mean(axis=0)
-        sizes = sizes if sizes.ndim == 2 else sizes.mean(axis=2)
-        left, right = np.triu_indices(len(sizes), 1)
-        order = np.argsort(-sizes[left, right], kind="stable")[:count]
-        names = self.feature_names
-        return [(names[left[i]], names[right[i]], float(sizes[left[i], right[i]])) for i in order]
+        return largest_pairs(sizes if sizes.ndim == 2 else sizes.mean(axis=2), self.feature_names, count)
+
+
+def largest_pairs(sizes: np.ndarray, names: list[str], count: int) -> list[tuple[str, str, float]]:
+    """Return the pairs of columns with the largest `sizes` (d, d): two names and the size of each pair."""
+    left, right = np.triu_indices(len(sizes), 1)
+    order = np.argsort(-sizes[left, right], kind="stable")[:count]
+    return [(names[left[i]], names[right[i]], float(sizes[left[i], right[i]])) for i in order]
