@@ -16,7 +16,7 @@ from phimap._progress import Stages
 from phimap.cli.groups import RowGroups
 from phimap.cli.options import CompareOptions
 from phimap.cli.output import write_json
-from phimap.cli.outputs import check_replaceable, check_writable, is_report, write_text
+from phimap.cli.outputs import check_report, write_text
 from phimap.cli.rows import check_single, note_reading, open_selected
 from phimap.cli.standard_input import in_words, readable
 from phimap.comparison import Comparison, chosen_methods, compare
@@ -32,9 +32,7 @@ _Keyed = tuple[Any, np.ndarray, np.ndarray, np.ndarray]
 
 def run(options: CompareOptions) -> None:
     """Run the command."""
-    check_writable("--report", options.report, [options.data])
-    if not options.force:
-        check_replaceable("--report", options.report, is_report, "report of phimap")
+    check_report(options.report, [options.data], force=options.force)
     chosen_methods(options.models)
     most = None if isinstance(options.rows, str) else options.rows
     with config(memory=options.memory, n_jobs=options.n_jobs), readable(options.data) as path:

@@ -14,15 +14,7 @@ from phimap.cli.errors import complain
 from phimap.cli.model_rows import ModelRows
 from phimap.cli.options import ExplainOptions
 from phimap.cli.output import Fact, write
-from phimap.cli.outputs import (
-    Output,
-    check_distinct,
-    check_replaceable,
-    check_writable,
-    is_report,
-    write_all,
-    write_text,
-)
+from phimap.cli.outputs import Output, check_distinct, check_report, write_all, write_text
 from phimap.cli.rows import note_reading
 from phimap.cli.standard_input import MARK, in_words, readable
 from phimap.cli.table_output import check_table_output, write_table
@@ -85,9 +77,7 @@ def _check(options: ExplainOptions) -> None:
     inputs = [options.data, str(options.model), *([] if options.background is None else [options.background])]
     check_distinct(("--output", options.output), ("--report", options.report))
     check_table_output(options.output, inputs, _has_values, "table of Shapley values", force=options.force)
-    check_writable("--report", options.report, inputs)
-    if not options.force:
-        check_replaceable("--report", options.report, is_report, "report of phimap")
+    check_report(options.report, inputs, force=options.force)
     if options.json and options.on_screen:
         raise ValueError("--json needs --output FILE, got none: values would share standard output with it.")
     if options.data == options.background == MARK:
@@ -177,14 +167,12 @@ def _one_output(found: Explanation) -> Explanation:
         return found
     place = int(np.abs(found.values).mean(axis=(0, 1)).argmax())
     errors = found.standard_errors
-    return Explanation(
-        found.values[..., place],
-        float(np.asarray(found.base_values)[place]),
-        found.data,
-        found.feature_names,
-        found.exact,
-        None if errors is None else errors[..., place],
-        None if found.output_names is None else [found.output_names[place]],
+    return replace(
+        found,
+        values=found.values[..., place],
+        base_values=float(np.asarray(found.base_values)[place]),
+        standard_errors=None if errors is None else errors[..., place],
+        output_names=None if found.output_names is None else [found.output_names[place]],
     )
 
 
@@ -200,14 +188,8 @@ def _page(
         pairs = _pairs(options, model, background, found.values.shape[1])
         return page(found, data, str(options.model), pairs, "the row")
     chosen, errors = numbers == options.row, found.standard_errors
-    one = Explanation(
-        found.values[chosen],
-        found.base_values,
-        found.data[chosen],
-        found.feature_names,
-        found.exact,
-        None if errors is None else errors[chosen],
-    )
+    of_row = None if errors is None else errors[chosen]
+    one = replace(found, values=found.values[chosen], data=found.data[chosen], standard_errors=of_row)
     return page(one, data, str(options.model), [], f"row {options.row}")
 
 
@@ -237,7 +219,8 @@ def _table(found: Explanation, numbers: np.ndarray) -> pa.Table:
 
     With several outputs, the names of columns end with the name of the output.
     """
-    names = [""] if found.values.ndim == 2 else [f":{name}" for name in _output_names(found)]
+    one_output = found.values.ndim == 2
+    names = [""] if one_output else [f":{name}" for name in found.output_names or range(found.values.shape[2])]
     values = found.values.reshape(*found.values.shape[:2], -1)
     base = np.broadcast_to(np.ravel(found.base_values), (values.shape[2],))
     columns: dict[str, Any] = {"row": numbers}
@@ -251,10 +234,6 @@ def _table(found: Explanation, numbers: np.ndarray) -> pa.Table:
             for column, feature in enumerate(found.feature_names):
                 columns[_unused(f"standard error {feature}{name}", columns)] = errors[:, column, place]
     return pa.table(columns)
-
-
-def _output_names(found: Explanation) -> list[str]:
-    return found.output_names or [str(place) for place in range(found.values.shape[2])]
 
 
 def _unused(name: str, columns: dict[str, Any]) -> str:

@@ -30,8 +30,8 @@ from phimap.cli.outputs import (
     Output,
     check_distinct,
     check_replaceable,
+    check_report,
     check_writable,
-    is_report,
     write_all,
     write_text,
 )
@@ -237,7 +237,7 @@ def _outputs(result: Result, stages: Stages) -> Iterator[Output]:
     if options.report is not None:
         from phimap.cli.reporting import page
 
-        with stages.stage("report"), _spinner("report", quiet=options.quiet):
+        with stages.stage("report"), _spinner(quiet=options.quiet):
             text = page(result)
         yield options.report, lambda path: write_text(path, text)
 
@@ -288,10 +288,9 @@ def _check(options: FitOptions) -> None:
         raise ValueError("--scheduler needs a file that the workers can read, got standard input. Store it first.")
     check_distinct(("--model", options.model), ("--report", options.report))
     check_writable("--model", options.model, [options.data])
-    check_writable("--report", options.report, [options.data])
     if not options.force:
         check_replaceable("--model", options.model, is_model_file, "phimap model")
-        check_replaceable("--report", options.report, is_report, "report of phimap")
+    check_report(options.report, [options.data], force=options.force)
 
 
 def _task_of_loss(loss: str) -> str | None:
@@ -366,10 +365,10 @@ def _learner(options: FitOptions, task: str, standardize: str) -> Any:
     )
 
 
-def _spinner(text: str, *, quiet: bool) -> Any:
-    """A progress indicator for work of unknown length."""
+def _spinner(*, quiet: bool) -> Any:
+    """A progress indicator for the report, which takes an unknown time."""
     if quiet or not sys.stderr.isatty():
         return nullcontext()
     from rich.console import Console
 
-    return Console(stderr=True).status(text)
+    return Console(stderr=True).status("report")

@@ -47,7 +47,14 @@ def check_replaceable(option: str, path: Path | None, is_ours: Callable[[Path], 
         )
 
 
-def is_report(path: Path) -> bool:
+def check_report(path: Path | None, inputs: Sequence[str], *, force: bool) -> None:
+    """Raise unless a report can be written at `path`, where only another report is replaced unless `force` is set."""
+    check_writable("--report", path, inputs)
+    if not force:
+        check_replaceable("--report", path, _is_report, "report of phimap")
+
+
+def _is_report(path: Path) -> bool:
     """Whether a file begins like the HTML page of a report of phimap."""
     with path.open("rb") as file:
         head = file.read(_REPORT_HEAD)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -83,25 +83,11 @@ def page(result: Result) -> str:
     curves = None
     # Error curves describe the kernel model, which is not used if boosted trees alone predict.
     if result.scores is not None and not trees_alone(model):
-        timed = Stages()
-        rows = feature_rows(result.n_components, np.dtype(options.dtype).itemsize)
-        with timed.stage("error curves"):
-            split = result.table, options.holdout, options.seed, options.by_class, rows
-            held_out = SplitRows(*split, True, overview.encoder, groups=overview.groups)
-            curves = error_curves(model, held_out)
-        stages += timed.finished
-    timed = Stages()
-    with timed.stage("columns"):
-        permutations = _permutations(result)
-    stages += timed.finished if permutations is not None else []
-    timed = Stages()
-    with timed.stage("held-out intervals" if result.task == "regression" else "held-out probabilities"):
-        sure = _certainty(result)
-    stages += timed.finished if sure is not None else []
-    timed = Stages()
-    with timed.stage("partial dependence"):
-        found = _dependences(result, permutations)
-    stages += timed.finished if found is not None else []
+        curves = _timed(stages, "error curves", lambda: error_curves(model, _held_out(result)))
+    permutations = _timed(stages, "columns", lambda: _permutations(result))
+    name = "held-out intervals" if result.task == "regression" else "held-out probabilities"
+    sure = _timed(stages, name, lambda: _certainty(result))
+    found = _timed(stages, "partial dependence", lambda: _dependences(result, permutations))
     solution, names, left_out = model.solution_, _names(result), set(overview.names_left_out)
     kept = [place for place, name in enumerate(names) if name not in left_out]
     true, predicted = result.scores.pairs() if result.scores else (None, None)
@@ -139,6 +125,15 @@ def page(result: Result) -> str:
     )
 
 
+def _timed(stages: list[Stage], name: str, compute: Callable[[], Any]) -> Any:
+    """Return a part of the report, and add its stage to `stages` unless there is no such part."""
+    timer = Stages()
+    with timer.stage(name):
+        found = compute()
+    stages += [] if found is None else timer.finished
+    return found
+
+
 def _measure(result: Result) -> str:
     """The name of the error in the figures."""
     if isinstance(result.scores, LossScores):
@@ -172,7 +167,8 @@ def _permutations(result: Result) -> Permutations | None:
 def _held_out(result: Result) -> SplitRows:
     """Return the held-out rows, beginning with the rows that the first pass kept."""
     options, overview = result.options, result.overview
-    split = result.table, options.holdout, options.seed, options.by_class, feature_rows(result.n_components, 4)
+    rows = feature_rows(result.n_components, np.dtype(options.dtype).itemsize)
+    split = result.table, options.holdout, options.seed, options.by_class, rows
     return SplitRows(*split, True, overview.encoder, kept=overview.held_out, groups=overview.groups)
 
 

@@ -33,6 +33,11 @@ class ColumnFile(ABC):
         Columns that are used only if they are named, such as the row index that pandas stores.
     """
 
+    #: Whether types are inferred from the cells because the file stores no types.
+    types_by_look: bool = False
+    #: The decimal mark of numbers that are text.
+    decimal: str = "."
+
     def __init__(self, where: str, schema: pa.Schema, n_rows: int | None, hidden: Sequence[str] = ()) -> None:
         if n_rows == 0:
             raise NoRowsError(f"{where}: there are no rows. Check the file.")
@@ -50,16 +55,6 @@ class ColumnFile(ABC):
     def parts(self) -> Sequence[ColumnFile]:
         """The files that hold the rows, in order."""
         return (self,)
-
-    @property
-    def types_by_look(self) -> bool:
-        """Whether types are inferred from the cells because the file stores no types."""
-        return False
-
-    @property
-    def decimal(self) -> str:
-        """The decimal mark of numbers that are text."""
-        return "."
 
     def row_name(self, number: int) -> str:
         """The name of row `number`, counted from 1, in messages."""

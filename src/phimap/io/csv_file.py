@@ -268,6 +268,8 @@ class TextColumns(ColumnFile):
     feature with such cells becomes a column of text instead.
     """
 
+    types_by_look = True
+
     def __init__(self, source: TableSource) -> None:
         self._source = source
         self._skips = source.bad_rows.ragged == "skip"
@@ -282,14 +284,7 @@ class TextColumns(ColumnFile):
         # Columns that are text because of digits that begin with a zero, and the first of them.
         self._codes: dict[str, str] = {}
         super().__init__(source.where, self._with_codes(self._top()), None)
-
-    @property
-    def types_by_look(self) -> bool:
-        return True
-
-    @property
-    def decimal(self) -> str:
-        return self._file.dialect.decimal
+        self.decimal = self._file.dialect.decimal
 
     @property
     def notes(self) -> list[str]:

@@ -54,7 +54,7 @@ class Frame(Rows):
                     continue
                 if self.source.bad_rows.infinite == "error":
                     row = int(infinite.argmax())
-                    refuse_value(self._where, cells[row], self.row_name(int(numbers[row])), field.name)
+                    refuse_value(self.where, cells[row], self.row_name(int(numbers[row])), field.name)
                 usable = ~infinite if usable is None else usable & ~infinite
         return X, usable
 

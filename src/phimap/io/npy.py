@@ -136,7 +136,7 @@ class ArrayTable(Table):
                 y = self._label_block(next(labels))
             elif isinstance(self._selection.target_name, str):
                 # The target is copied, so that it does not keep the whole block in memory.
-                y = _numeric_or_label(X[:, self._targets[0]].copy(), self._where)
+                y = _numeric_or_label(X[:, self._targets[0]].copy(), self.where)
             else:
                 y = X[:, self._targets].astype(np.float64) if self._targets else None
             yield (X if self._features is None else X[:, self._features]), y
@@ -145,7 +145,7 @@ class ArrayTable(Table):
         """Convert rows of a stored target to shape (r,), or to shape (r, t) in float64."""
         if block.ndim == 2 and block.shape[1] > 1:
             return block.astype(np.float64)
-        return _numeric_or_label(block.reshape(len(block)).copy(), self._where)
+        return _numeric_or_label(block.reshape(len(block)).copy(), self.where)
 
 
 def _stored_target(target: Any, path: Path, keys: tuple[str, ...]) -> StoredArray | None:

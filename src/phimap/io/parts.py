@@ -55,6 +55,7 @@ class Parts(ColumnFile):
         schema = self._with_partition(self._joint([part.schema for part in self._parts]))
         n_rows = sum(n for n in counts if n is not None) if None not in counts else None
         super().__init__(where, schema, n_rows, self._parts[0].hidden)
+        self.types_by_look, self.decimal = self._parts[0].types_by_look, self._parts[0].decimal
 
     @property
     def parts(self) -> Sequence[ColumnFile]:
@@ -69,14 +70,6 @@ class Parts(ColumnFile):
     def row_name(self, number: int) -> str:
         place = max(bisect_right(self._first, number - 1) - 1, 0)
         return f"{self._parts[place].row_name(number - self._first[place])} of {self._names[place]}"
-
-    @property
-    def types_by_look(self) -> bool:
-        return self._parts[0].types_by_look
-
-    @property
-    def decimal(self) -> str:
-        return self._parts[0].decimal
 
     def settle(self, columns: Sequence[str], target: str | None) -> pa.Schema:
         inner = [name for name in columns if name not in self._partition]

@@ -125,7 +125,8 @@ def open_table(
     >>> [(X.tolist(), y.tolist()) for X, y in table]
     [([[50.0, 2.0], [70.0, 3.0]], [100.5, 140.0])]
     """
-    source = _source(path, target, columns, drop, types, batch_rows, bad_rows, dtype, size, channels)
+    options = {"dtype": dtype, "size": size, "channels": channels, "batch_rows": batch_rows, "bad_rows": bad_rows}
+    source = _source(path, target, columns=columns, drop=drop, types=types, **options)
     opened = _opened(source)
     if isinstance(opened, Table):
         return opened
@@ -192,7 +193,8 @@ def open_frame(
     >>> [(columns.to_pydict(), y.tolist()) for columns, y in frame]
     [({'area': [50.5, None], 'floor': ['ground', 'first']}, [100, 140])]
     """
-    source = _source(path, target, columns, drop, types, batch_rows, bad_rows, keeps_codes=True)
+    options = {"types": types, "batch_rows": batch_rows, "bad_rows": bad_rows, "keeps_codes": True}
+    source = _source(path, target, columns=columns, drop=drop, **options)
     _need_pyarrow(source)
     opened = _opened(source)
     if isinstance(opened, Table):
@@ -308,23 +310,20 @@ def _opened(source: TableSource) -> Table | ColumnFile:
 def _source(
     path: str | Path,
     target: Any,
-    columns: Sequence[str | int] | None = None,
-    drop: Sequence[str | int] | None = None,
-    types: Mapping[str, str] | None = None,
+    *,
+    dtype: Any = None,
+    size: Any = None,
+    channels: int | None = None,
     batch_rows: int | None = None,
     bad_rows: Any = "error",
-    dtype: Any = None,
-    size: tuple[int, int] | None = None,
-    channels: int | None = None,
-    keeps_text: bool = False,
-    keeps_codes: bool = False,
+    types: Mapping[str, str] | None = None,
+    **unchecked: Any,
 ) -> TableSource:
     """Return the arguments of `open_table` or `open_frame` after checking them."""
     if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"`dtype` must be float32 or float64, got {np.dtype(dtype)}. Use np.float32.")
     if channels not in (None, 1, 3):
         raise ValueError(f"`channels` must be 1 (grey) or 3 (RGB), got {channels!r}. Leave it out to keep the images'.")
-    file, member = file_and_member(str(path))
     if batch_rows is not None:
         positive_integer("batch_rows", batch_rows)
     if not isinstance(bad_rows, BadRows):
@@ -332,19 +331,15 @@ def _source(
             raise ValueError(f"`bad_rows` must be 'error' or 'skip', got {bad_rows!r}. Use 'error'.")
         bad_rows = _SKIP if bad_rows == "skip" else BadRows()
     return TableSource(
-        file,
-        member,
+        *file_and_member(str(path)),
         target,
-        columns,
-        drop,
         dtype=None if dtype is None else np.dtype(dtype),
         size=None if size is None else _image_size(size),
         channels=channels,
         batch_rows=batch_rows,
         bad_rows=bad_rows,
         types=dict(types or {}),
-        keeps_text=keeps_text,
-        keeps_codes=keeps_codes,
+        **unchecked,
     )
 
 

@@ -28,6 +28,8 @@ class Rows(ABC):
 
     Attributes
     ----------
+    where : str
+        The name of the file in messages.
     feature_names : tuple of str
         Names of the columns of `X`, in order.
     target_name : str, tuple of str or None
@@ -78,7 +80,7 @@ class Rows(ABC):
         self.row_names = row_names
         self.sample_shape = sample_shape or (len(feature_names),)
         self.source = source
-        self._where = source.where
+        self.where: str = source.where
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -97,11 +99,6 @@ class Rows(ABC):
     def unread_target(self) -> str | None:
         """The first target so far that is text and not a number, if the target is said to be a number."""
         return None if self._text_target is None else self._text_target.first_unread
-
-    @property
-    def where(self) -> str:
-        """The name of the file in messages."""
-        return self._where
 
     @property
     def n_features(self) -> int:
@@ -166,18 +163,18 @@ class Rows(ABC):
         skipped = self.skipped = Skipped(self.row_name)
         for X, y, numbers in in_batches(self._checked_blocks(rows, skipped), rows):
             yield X, _as_stored(y, self._target_kind), numbers
-        skipped.finish(self._where)
+        skipped.finish(self.where)
         if skipped.seen == skipped.count:
-            raise DataError(f"{self._where}: there are no rows{skipped.excuse}. Check the file.")
+            raise DataError(f"{self.where}: there are no rows{skipped.excuse}. Check the file.")
         if self.n_rows not in (None, skipped.seen):
-            raise DataError(f"{self._where}: had {self.n_rows} rows before, now {skipped.seen}. Open it again.")
+            raise DataError(f"{self.where}: had {self.n_rows} rows before, now {skipped.seen}. Open it again.")
         self.n_rows = skipped.seen
 
     def _checked_blocks(self, rows: int, skipped: Skipped) -> Iterator[Block]:
         labels = self.source.types.get(str(self.target_name)) in LABELS
         policy = self.source.bad_rows.target
         targets = TargetCheck(
-            self._where, self.target_name, policy, labels=labels, text=self._text_target, row_name=self.row_name
+            self.where, self.target_name, policy, labels=labels, text=self._text_target, row_name=self.row_name
         )
         for X, y in self._blocks(rows, skipped):
             numbers = skipped.place(len(X))
@@ -257,9 +254,9 @@ class Table(Rows):
 
     def _refuse_feature(self, value: Any, row: str, name: str) -> NoReturn:
         if not np.isfinite(value):
-            refuse_value(self._where, value, row, name, SchemaError if np.isnan(value) else DataError)
+            refuse_value(self.where, value, row, name, SchemaError if np.isnan(value) else DataError)
         raise DataError(
-            f"{self._where}: data row {row}, column {name!r} is {value}, too large for {self._dtype}. "
+            f"{self.where}: data row {row}, column {name!r} is {value}, too large for {self._dtype}. "
             "Use dtype=float64 or rescale the column."
         )
 

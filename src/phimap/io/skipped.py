@@ -121,7 +121,7 @@ class Skipped:
         """One line for each reason why rows were left out."""
         names = {reason: [self._row_name(number) for number in first] for reason, first in self._first.items()}
         return [
-            f"{_count(count, 'row')} left out for {reason}: {listed(names[reason], count)}"
+            f"{count:,} row{'s' * (count > 1)} left out for {reason}: {listed(names[reason], count)}"
             for reason, count in self._reasons.items()
         ]
 
@@ -131,7 +131,3 @@ def listed(names: Sequence[str], count: int) -> str:
     shown = ", ".join(names[:_LISTED])
     more = count - len(names[:_LISTED])
     return f"data row{'s' if count > 1 else ''} {shown}{f' and {more:,} more' if more else ''}"
-
-
-def _count(count: int, word: str) -> str:
-    return f"{count:,} {word}{'s' if count > 1 else ''}"

@@ -25,8 +25,8 @@ class TableSource:
     path: Path
     member: str | None
     target: Any
-    columns: Sequence[str | int] | None
-    drop: Sequence[str | int] | None
+    columns: Sequence[str | int] | None = None
+    drop: Sequence[str | int] | None = None
     dtype: np.dtype | None = None
     batch_rows: int | None = None
     size: tuple[int, int] | None = None

@@ -20,7 +20,7 @@ from phimap.kernels import Kernel
 from phimap.learn.base import KernelModel
 from phimap.learn.fitted import Fitted
 from phimap.packed import PackedArray
-from phimap.random_map import MapRecord, RandomMap
+from phimap.random_map import RandomMap
 from phimap.tables import TableEncoder
 
 # A model is tried only if the scratch memory of a row is at most this number of floats. Maps of large images need more
@@ -48,7 +48,7 @@ def check_model(model: Any) -> None:
     feature_map = _map_of(steps[-1])
     record = None if feature_map is None else feature_map.record_
     if record is not None:
-        _check_size(record)
+        _check_width(max(record.n_features, record.n_components, record.scratch_width))
         # The kernel of a map is used for deviations and comparisons, which are not tried here.
         if isinstance(kernel := getattr(feature_map, "kernel_", None), Kernel):
             kernel._check_parameters(record.n_features)
@@ -61,11 +61,6 @@ def check_model(model: Any) -> None:
 def _map_of(step: Any) -> RandomMap | None:
     feature_map = step if isinstance(step, RandomMap) else getattr(step, "feature_map_", None)
     return feature_map if isinstance(feature_map, RandomMap) else None
-
-
-def _check_size(record: MapRecord) -> None:
-    """Raise if a single row of a map exceeds the byte budget."""
-    _check_width(max(record.n_features, record.n_components, record.scratch_width))
 
 
 def _check_width(width: int) -> None:

@@ -22,16 +22,14 @@ class WholeFile(TypedFile):
     file again.
     """
 
+    types_by_look = True
+
     def __init__(self, source: TableSource) -> None:
         self._path, columns = source.path, self.read_whole(source.where, source.path)
         if not columns.schema.names:
             raise NoRowsError(f"{source.where}: there are no rows. Check the file.")
         super().__init__(source.where, columns.schema, len(columns))
         self._columns = None if source.is_part else columns
-
-    @property
-    def types_by_look(self) -> bool:
-        return True
 
     @staticmethod
     @abstractmethod
