@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from phimap.advice.error_law import ErrorLaw, measured_rate
 from phimap.advice.speed import transform_seconds
+from phimap.config import size_text
 from phimap.features import NystroemFeatures
 from phimap.metrics import relative_error
 from phimap.random_map import RandomMap
@@ -66,7 +67,7 @@ class Candidate:
         measured = ", ".join(f"{e:.2g} at {w:,}" for w, e in zip(self.widths, self.errors, strict=True))
         return (
             f"{self.method}: {self.n_components:,} components, relative error {self.predicted_error:.2g}, "
-            f"{readable(self.n_bytes)}, about {self.seconds:.2g} s (measured {measured}; rate m^-{self.rate:.2f})"
+            f"{size_text(self.n_bytes)}, about {self.seconds:.2g} s (measured {measured}; rate m^-{self.rate:.2f})"
         )
 
 
@@ -135,13 +136,3 @@ def _operations(widths: tuple[int, int], counts: list[int | None], n_features: i
     bend = max(0.0, (many / wide - few / narrow) / (wide - narrow)) if wide > narrow else 0.0
     slope = max(many / wide - bend * wide, 0.0)
     return lambda width: slope * width + bend * width**2
-
-
-def readable(n_bytes: int) -> str:
-    """A number of bytes as text, in the largest unit (a power of 1024) in which it is at least 1."""
-    size = float(n_bytes)
-    for unit in ("bytes", "KB", "MB"):
-        if size < 1024:
-            return f"{size:.4g} {unit}"
-        size /= 1024
-    return f"{size:.4g} GB"

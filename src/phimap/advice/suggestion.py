@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_array
 
 from phimap._random import RandomState, named_streams
 from phimap._validation import check_real
-from phimap.advice.candidate import WIDE, Candidate, measure, readable, variant
-from phimap.config import memory_budget, thread_count
+from phimap.advice.candidate import WIDE, Candidate, measure, variant
+from phimap.config import memory_budget, size_text, thread_count
 from phimap.features import NystroemFeatures
 from phimap.kernels import Kernel
 from phimap.learn.rows.scaling import ColumnMoments
@@ -81,7 +81,7 @@ class Suggestion:
     def __str__(self) -> str:
         size = f"{self.n_rows:,} rows x {self.n_features:,} columns"
         lines = [
-            f"For {size}, relative error {self.error:g}, features within {readable(self.memory)}:",
+            f"For {size}, relative error {self.error:g}, features within {size_text(self.memory)}:",
             f"  {self.chosen}",
         ]
         if not self.reached:

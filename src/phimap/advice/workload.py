@@ -68,7 +68,7 @@ class Workload:
             check_integer(name, getattr(self, name), least=1)
         check_choice("dtype", self.dtype, ("float32", "float64"))
         check_choice("solver", self.solver, SOLVERS)
-        check_choice("file_format", self.file_format, tuple(FORMATS))
+        check_choice("file_format", self.file_format, FORMATS)
         if self.holdout is not None and not check_real("holdout", self.holdout, least=0.0) < 1:
             raise ValueError(f"`holdout` must be below 1, got {self.holdout:g}. Use for example 0.1.")
         for name in ("memory", "passes", "file_columns"):

@@ -36,9 +36,6 @@ _OPERATORS = {
     "and": (_AND, "{} & {}"),
     "or": (_OR, "{} | {}"),
 }
-# Operations that call a helper of the source. Other operations call the NumPy function of the same name.
-_CALLS = {"city_block": "city_block", "erf": "erf"}
-
 # Functions that the source calls, by the operation that needs them.
 HELPERS = {
     "erf": '''
@@ -185,7 +182,8 @@ class GraphSource:
             return _TIGHT, f'places({self._text(node.inputs[0], _LOOSE)}, w["{name}"])'
         if node.operation in _FORMS:
             return _TIGHT, _FORMS[node.operation](node, *(self._text(one, _TIGHT) for one in node.inputs))
-        call = _CALLS.get(node.operation, f"np.{node.operation}")
+        # Operations without a helper are NumPy functions of the same name.
+        call = node.operation if node.operation in HELPERS else f"np.{node.operation}"
         return _TIGHT, f"{call}({', '.join(self._text(one, _LOOSE) for one in node.inputs)})"
 
     def _define_corrections(self, bodies: list[Graph | None]) -> None:

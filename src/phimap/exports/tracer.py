@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.linalg import hadamard
 
 from phimap._files import one_line
 from phimap.exports.complex_numbers import Complex
@@ -157,9 +158,9 @@ class TraceOps(NumpyOps):
             right //= order
             blocks = X.reshape(rows, width // (order * right), order, right)
             X = (
-                _swapped(_swapped(blocks) @ _hadamard(order))
+                _swapped(_swapped(blocks) @ hadamard(order, np.float32))
                 if right > 1
-                else blocks.reshape(rows, -1, order) @ _hadamard(order)
+                else blocks.reshape(rows, -1, order) @ hadamard(order, np.float32)
             )
         return X.reshape(rows, width)
 
@@ -199,13 +200,6 @@ class TraceOps(NumpyOps):
         if not isinstance(Z, Complex):
             return super().oriented(Z, orientations, scale)
         return Complex(Z.real * scale, Z.imag * (orientations * scale))
-
-
-def _hadamard(order: int) -> np.ndarray:
-    H = np.ones((1, 1), np.float32)
-    while H.shape[0] < order:
-        H = np.block([[H, H], [H, -H]])
-    return H
 
 
 def _swapped(X: Traced) -> Traced:

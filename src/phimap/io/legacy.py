@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,6 @@ RECORDS: dict[str, str] = {
 FIELDS: dict[str, dict[str, str]] = {
     "SeriesTerm": {"deviation": "orthogonal"},
 }
-#: For each removed record class, a function that converts its fields to the name and fields of a current class.
-CONVERTED: dict[str, Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]] = {}
 #: Names of attributes of estimators in older files, with the current names.
 ATTRIBUTES: dict[str, str] = {"_far": "_outlying"}
 #: For each record, its fields and the attributes of learners that held their values up to version 0.2.
@@ -61,8 +58,6 @@ ATTRIBUTES_OF: dict[str, dict[str, str]] = {
 
 def current_record(name: str, values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Convert the class name and the fields of a record in a model file to current names and fields."""
-    if name in CONVERTED:
-        name, values = CONVERTED[name](values)
     name = RECORDS.get(name, name)
     renamed = FIELDS.get(name, {})
     return name, {renamed.get(field, field): value for field, value in values.items()}

@@ -128,7 +128,7 @@ class _Words:
         options: dict[str, Any] = {"n_features": n_hashed, "norm": None, "alternate_sign": False, "dtype": np.float32}
         hashing = HashingVectorizer(analyzer="char_wb", ngram_range=_LENGTHS, **options)
         # The vectorizer refuses an empty list. Blank texts have no words.
-        self._table = hashing.transform(list(places) or [""])
+        self._table: Any = hashing.transform(list(places) or [""])
 
     def counts(self, start: int, stop: int) -> sparse.csr_matrix:
         """Counts (stop - start, n_hashed) of the hashed n-grams of the texts from `start` to `stop`."""

@@ -39,10 +39,6 @@ def _entrywise(epsilon: float, delta: float, n: int) -> float:
     assumptions=(_GAUSSIAN, _PAIRED, "epsilon <= sigma diameter"),
 )
 def _uniform(epsilon: float, delta: float, d: int, diameter: float, length_scale: float) -> float:
-    return _uniform_directions(epsilon, delta, d, diameter, length_scale)
-
-
-def _uniform_directions(epsilon: float, delta: float, d: int, diameter: float, length_scale: float) -> float:
     """Number of independent directions that have an error of at most epsilon by Theorem 1 of the survey."""
     spread = sqrt(d) / length_scale * diameter
     require(
@@ -162,7 +158,7 @@ def _largest_leverage(epsilon: float, delta: float, statistical_dimension: float
     assumptions=(_GAUSSIAN, "Fastfood directions", "epsilon <= sigma diameter"),
 )
 def _fastfood(epsilon: float, delta: float, d: int, diameter: float, length_scale: float) -> float:
-    return log(d / delta) * _uniform_directions(epsilon, delta, d, diameter, length_scale)
+    return log(d / delta) * _uniform(epsilon, delta, d, diameter, length_scale)
 
 
 @BOUNDS.add(

@@ -15,24 +15,6 @@ _TERMS = "terms p of the Taylor polynomial"
 _UNSPECIFIED = "the source leaves the constant open"
 
 
-def product_sketch(epsilon: float, delta: float) -> float:
-    """Return the sketch width m at which the inner product of sketched tensor products has an error of at most epsilon.
-
-    For the products of x with y and of x' with y', the error is relative to ``|x| |y| |x'| |y'|``. It holds with
-    probability 1 - delta. The variance is at most 11 / m times the product of the squared norms (``2 + 3^2``, Avron,
-    Nguyen, Woodruff 2014); Chebyshev's inequality then gives m.
-    """
-    return 11 / (epsilon**2 * delta)
-
-
-def dimension_by_trace(n: int, alpha: float, trace: float) -> float:
-    """Return an upper bound on the statistical dimension of an n x n matrix of given trace.
-
-    The bound follows from Jensen's inequality. Matrices with equal eigenvalues attain it.
-    """
-    return trace / (trace / n + alpha)
-
-
 @BOUNDS.add(
     "polysketch",
     guarantee="| |Q y|^2 - |y|^2 | <= epsilon |y|^2 for a vector of a tensor power of that degree",
@@ -101,8 +83,14 @@ def _taylor_arccosine0(epsilon: float) -> float:
     counts="components",
     assumptions=(_PRODUCTS,),
 )
-def _tensor_countsketch(epsilon: float, delta: float) -> float:
-    return product_sketch(epsilon, delta)
+def product_sketch(epsilon: float, delta: float) -> float:
+    """Return the sketch width m at which the inner product of sketched tensor products has an error of at most epsilon.
+
+    For the products of x with y and of x' with y', the error is relative to ``|x| |y| |x'| |y'|``. It holds with
+    probability 1 - delta. The variance is at most 11 / m times the product of the squared norms (``2 + 3^2``, Avron,
+    Nguyen, Woodruff 2014); Chebyshev's inequality then gives m.
+    """
+    return 11 / (epsilon**2 * delta)
 
 
 @BOUNDS.add(
@@ -136,5 +124,9 @@ def _tensor_countsketch_trace(epsilon: float, delta: float, n: int, alpha: float
     source=f"{_HAN}, Lemma 6; it holds for every positive semidefinite K, not for products of two alone",
     counts="effective dimensions",
 )
-def _dimension_by_trace(n: int, alpha: float, trace: float) -> float:
-    return dimension_by_trace(n, alpha, trace)
+def dimension_by_trace(n: int, alpha: float, trace: float) -> float:
+    """Return an upper bound on the statistical dimension of an n x n matrix of given trace.
+
+    The bound follows from Jensen's inequality. Matrices with equal eigenvalues attain it.
+    """
+    return trace / (trace / n + alpha)

@@ -7,8 +7,8 @@ from typing import Any
 
 from phimap._validation import check_real
 
-#: Constant of `Machine` for the time of decoding, by format of the rows. Rows in memory take no time.
-FORMATS = {"memory": None, "csv": "csv", "parquet": "parquet", "npy": "npy"}
+#: Formats of the rows. `Machine` has a constant for the time of decoding each; rows in memory take no time.
+FORMATS = ("memory", "csv", "parquet", "npy")
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,7 @@ class Machine:
 
     def reads(self, n_numbers: float, file_format: str) -> float:
         """Return the seconds in which one core reads `n_numbers` numbers from rows in `file_format`."""
-        constant = FORMATS[file_format]
-        return 0.0 if constant is None else n_numbers * getattr(self, constant)
+        return 0.0 if file_format == "memory" else n_numbers * getattr(self, file_format)
 
 
 #: Machine to which the times in the documentation refer. Measured and written by ``benchmarks/cost.py --machine``.
