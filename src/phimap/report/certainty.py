@@ -131,7 +131,7 @@ def _intervals(model: Any, held_out: Iterable[tuple[np.ndarray, np.ndarray]]) ->
     if not coverages.size:
         return None
     parts, with_deviations = [], model.coef_.size <= _MOST_FEATURES
-    for X, y in _first(held_out, _MOST_ROWS):
+    for X, y in first_rows(held_out, _MOST_ROWS):
         with_deviations = with_deviations and _has_deviations(model, X[:1])
         bounds = np.stack([model.predict_interval(X, one).reshape(-1, 2) for one in coverages])
         predicted, deviations = model.predict(X, return_std=True) if with_deviations else (model.predict(X), y)
@@ -170,7 +170,7 @@ def _probabilities(model: Any, held_out: Iterable[tuple[np.ndarray, np.ndarray]]
     if model.calibration_ is None and model.loss_ != "logistic":
         return None
     parts = []
-    for X, y in _first(held_out, _MOST_LABELLED):
+    for X, y in first_rows(held_out, _MOST_LABELLED):
         known = np.isin(y, model.classes_)
         parts.append((y[known], model.predict_proba(X)[known]))
     true = np.concatenate([labels for labels, _ in parts]) if parts else np.empty(0)
@@ -179,7 +179,7 @@ def _probabilities(model: Any, held_out: Iterable[tuple[np.ndarray, np.ndarray]]
     return HeldOutProbabilities(true, model.classes_, np.concatenate([shares for _, shares in parts]))
 
 
-def _first(held_out: Iterable[tuple[np.ndarray, np.ndarray]], most: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def first_rows(held_out: Iterable[tuple[np.ndarray, np.ndarray]], most: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield batches of the first `most` rows."""
     for X, y in held_out:
         yield X[:most], y[:most]

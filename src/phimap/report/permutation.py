@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from phimap.learn.extrapolation import OutsideWarning
+from phimap.report.certainty import first_rows
 
 # Largest number of held-out rows that are shuffled, and least number of rows whose errors can rank columns.
 _MOST_ROWS, _LEAST_ROWS = 1000, 20
@@ -75,9 +76,10 @@ def permutation_importances(
     Breiman (2001), *Random forests*, Section 10.
     """
     p = int(columns.max()) + 1
-    X, y = _first_rows(held_out, min(_MOST_ROWS, _PREDICTED // (_SHUFFLES * p)))
-    if len(X) < _LEAST_ROWS:
+    parts = list(first_rows(held_out, min(_MOST_ROWS, _PREDICTED // (_SHUFFLES * p))))
+    if sum(len(y) for _, y in parts) < _LEAST_ROWS or not isinstance(parts[0][0], np.ndarray):
         return None
+    X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
     rng = np.random.default_rng(0)
     orders = [rng.permutation(len(X)) for _ in range(_SHUFFLES)]
     with warnings.catch_warnings():
@@ -92,18 +94,6 @@ def permutation_importances(
                 shuffled[:, columns == column] = X[order][:, columns == column]
                 rises[column] += (_error(model, shuffled, y) - error) / _SHUFFLES
     return Permutations(error, rises, len(X))
-
-
-def _first_rows(batches: Iterable[tuple[np.ndarray, np.ndarray]], most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first `most` rows of batches of dense rows, and their targets; no rows if they are sparse."""
-    rows, targets, missing = [], [], most
-    for X, y in batches:
-        if missing <= 0 or not isinstance(X, np.ndarray):
-            break
-        rows.append(X[:missing])
-        targets.append(y[:missing])
-        missing -= len(rows[-1])
-    return (np.concatenate(rows), np.concatenate(targets)) if rows else (np.empty((0, 0)), np.empty(0))
 
 
 def _error(model: Any, X: np.ndarray, y: np.ndarray) -> float:

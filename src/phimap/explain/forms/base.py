@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import add
 
 import numpy as np
 from scipy.special import eval_legendre, roots_jacobi
@@ -19,6 +20,8 @@ from phimap.ops.primitives.shapley_sums import lanes
 Players = Sequence[np.ndarray]
 #: Nodes and weights of a quadrature rule.
 Rule = tuple[np.ndarray, np.ndarray]
+#: Sums (r, ...) of a tile of rows.
+OfTile = Callable[[slice], np.ndarray]
 #: Number of terms in a group: the lanes of a float64 vector of the compiled loops.
 LANES = lanes(np.float64)
 # Number of terms for which tables of the background are in memory at a time. 512 terms of 100 background rows and 20
@@ -73,13 +76,19 @@ class Form(ABC):
     def outputs(self, rows: np.ndarray) -> np.ndarray:
         """Return the values (n, t) of the function at rows (n, w)."""
 
-    @abstractmethod
     def shapley(self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None) -> np.ndarray:
         """Return the mean over the background rows (B, w) of the Shapley values (n, p, t) of the rows (n, w)."""
+        return self._sums(rows, background, players, n_jobs, pairs=False) / len(background)
 
-    @abstractmethod
     def pairs(self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None) -> np.ndarray:
         """Return the mean Shapley interaction index (n, p, p, t) of each pair, symmetric, with a zero diagonal."""
+        return self._sums(rows, background, players, n_jobs, pairs=True) / len(background)
+
+    @abstractmethod
+    def _sums(
+        self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None, *, pairs: bool
+    ) -> np.ndarray:
+        """Return sums over the background rows: of the Shapley values, or with `pairs` of the interaction indices."""
 
     @abstractmethod
     def effects(self, levels: np.ndarray, players: Players, chosen: np.ndarray) -> FormEffects:
@@ -107,11 +116,10 @@ class ScaledForm(Form):
     def outputs(self, rows: np.ndarray) -> np.ndarray:
         return self._form.outputs(self._scale(rows))
 
-    def shapley(self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None) -> np.ndarray:
-        return self._form.shapley(self._scale(rows), self._scale(background), players, n_jobs)
-
-    def pairs(self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None) -> np.ndarray:
-        return self._form.pairs(self._scale(rows), self._scale(background), players, n_jobs)
+    def _sums(
+        self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None, *, pairs: bool
+    ) -> np.ndarray:
+        return self._form._sums(self._scale(rows), self._scale(background), players, n_jobs, pairs=pairs)
 
     def effects(self, levels: np.ndarray, players: Players, chosen: np.ndarray) -> FormEffects:
         return self._form.effects(self._scale(levels), players, chosen)
@@ -201,9 +209,14 @@ def contract(sums: np.ndarray, coefs: np.ndarray) -> np.ndarray:
     return np.tensordot(sums, coefs, axes=([0, sums.ndim - 1], [0, 1]))
 
 
-def over_rows(work: Callable[[slice], None], n_rows: int, n_jobs: int | None) -> None:
-    """Call `work` on every tile of rows; the division into tiles does not depend on the number of threads."""
-    run_tasks(work, [slice(start, min(start + _TILE, n_rows)) for start in range(0, n_rows, _TILE)], n_jobs)
+def over_blocks(of_block: Callable[[slice], OfTile], parts: list[slice], n_rows: int, n_jobs: int | None) -> np.ndarray:
+    """Return sums (n_rows, ...) over the blocks of terms `parts`.
+
+    ``of_block(part)`` prepares a block, and returns a function from a tile of rows to their sums (r, ...). The division
+    into tiles does not depend on the number of threads.
+    """
+    tiles = [slice(start, min(start + _TILE, n_rows)) for start in range(0, n_rows, _TILE)]
+    return reduce(add, (np.concatenate(run_tasks(of_block(part), tiles, n_jobs)) for part in parts))
 
 
 def without_one(factors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 
 from phimap.explain.forms.base import (
     Form,
     FormEffects,
+    OfTile,
     Players,
     coalition_rule,
     contract,
     grouped,
     grouped_coefs,
-    over_rows,
+    over_blocks,
     product_effects,
     term_blocks,
 )
@@ -42,43 +44,33 @@ class PhaseForm(Form):
 
     def outputs(self, rows: np.ndarray) -> np.ndarray:
         result = np.zeros((len(rows), self._cosines.shape[1]))
-        for part in term_blocks(len(self._frequencies), 3 * 8 * len(rows)):
+        for part in term_blocks(self.n_terms, 3 * 8 * len(rows)):
             angles = rows @ self._frequencies[part].T
             result += np.cos(angles) @ self._cosines[part] + np.sin(angles) @ self._sines[part]
         return result
 
-    def shapley(self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None) -> np.ndarray:
-        result = np.zeros((len(rows), len(players), self._cosines.shape[1]))
-        ops, rule = host(), coalition_rule(len(players) - 1, with_ends=True)
-        for part in self._blocks(background, players):
-            table, a, g = self._half_angles(background, players, part), *self._grouped(part)
+    def _sums(
+        self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None, *, pairs: bool
+    ) -> np.ndarray:
+        primitive: Any = phase_pairs if pairs else phase_shapley
+        rule = coalition_rule(max(len(players) - 1 - pairs, 0), with_ends=not pairs)
+        # exp(i u) - exp(i v) is 2 i sin((u - v) / 2) times exp(i (u + v) / 2). A pair of players gives a product of two
+        # such differences, which has the factor (2 i)^2 = -4.
+        a, g = self._cosines, self._sines
+        coefs = (-4 * a, -4 * g) if pairs else (2 * g, -2 * a)
 
-            def explain(
-                tile: slice, part: slice = part, table: HalfAngles = table, a: np.ndarray = a, g: np.ndarray = g
-            ) -> None:
-                sums = phase_shapley(ops, self._half_angles(rows[tile], players, part), table, rule)
-                # exp(i u) - exp(i v) is 2 i sin((u - v) / 2) times exp(i (u + v) / 2).
-                result[tile] += 2 * (contract(sums[0], g) - contract(sums[1], a))
+        def of_block(part: slice) -> OfTile:
+            table = self._half_angles(background, players, part)
+            first, second = (grouped_coefs(one[part]) for one in coefs)
 
-            over_rows(explain, len(rows), n_jobs)
-        return result / len(background)
+            def of_tile(tile: slice) -> np.ndarray:
+                sums = primitive(host(), self._half_angles(rows[tile], players, part), table, rule)
+                return contract(sums[0], first) + contract(sums[1], second)
 
-    def pairs(self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None) -> np.ndarray:
-        p = len(players)
-        result = np.zeros((len(rows), p, p, self._cosines.shape[1]))
-        ops, rule = host(), coalition_rule(max(p - 2, 0))
-        for part in self._blocks(background, players):
-            table, a, g = self._half_angles(background, players, part), *self._grouped(part)
+            return of_tile
 
-            def explain(
-                tile: slice, part: slice = part, table: HalfAngles = table, a: np.ndarray = a, g: np.ndarray = g
-            ) -> None:
-                sums = phase_pairs(ops, self._half_angles(rows[tile], players, part), table, rule)
-                # A pair of players gives a product of two differences of phases, which has the factor (2 i)^2 = -4.
-                result[tile] -= 4 * (contract(sums[0], a) + contract(sums[1], g))
-
-            over_rows(explain, len(rows), n_jobs)
-        return result / len(background)
+        parts = term_blocks(self.n_terms, 5 * 8 * len(background) * len(players))
+        return over_blocks(of_block, parts, len(rows), n_jobs)
 
     def effects(self, levels: np.ndarray, players: Players, chosen: np.ndarray) -> FormEffects:
         bytes_of_term = 16 * (2 * len(levels) * len(players) + len(chosen))
@@ -87,7 +79,7 @@ class PhaseForm(Form):
             add,
             (
                 product_effects(np.exp(2j * self._halves(levels, players, part)), coefs[part], chosen)
-                for part in term_blocks(len(self._frequencies), bytes_of_term)
+                for part in term_blocks(self.n_terms, bytes_of_term)
             ),
         )
 
@@ -104,9 +96,3 @@ class PhaseForm(Form):
         halves = grouped(self._halves(rows, players, part))
         totals = halves.sum(axis=2)
         return np.cos(halves), np.sin(halves), np.cos(totals), np.sin(totals)
-
-    def _blocks(self, background: np.ndarray, players: Players) -> list[slice]:
-        return term_blocks(len(self._frequencies), 5 * 8 * len(background) * len(players))
-
-    def _grouped(self, part: slice) -> tuple[np.ndarray, np.ndarray]:
-        return grouped_coefs(self._cosines[part]), grouped_coefs(self._sines[part])

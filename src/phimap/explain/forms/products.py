@@ -5,18 +5,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 
 from phimap.explain.forms.base import (
     Form,
     FormEffects,
+    OfTile,
     Players,
     coalition_rule,
     contract,
     grouped,
     grouped_coefs,
-    over_rows,
+    over_blocks,
     product_effects,
     term_blocks,
 )
@@ -47,32 +49,24 @@ class ProductForm(Form):
             result += self.factors(rows, columns, part)[:, 0] @ self._coefs[part]
         return result
 
-    def shapley(self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None) -> np.ndarray:
-        result = np.zeros((len(rows), len(players), self._coefs.shape[1]))
-        ops, rule = host(), coalition_rule(len(players) - 1)
-        for part in self._blocks(background, players):
-            table, coefs = grouped(self._tiled_factors(background, players, part, n_jobs)), self._grouped(part)
+    def _sums(
+        self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None, *, pairs: bool
+    ) -> np.ndarray:
+        primitive: Any = product_pairs if pairs else product_shapley
+        rule = coalition_rule(max(len(players) - 1 - pairs, 0))
 
-            def explain(tile: slice, part: slice = part, table: np.ndarray = table, coefs: np.ndarray = coefs) -> None:
+        def of_block(part: slice) -> OfTile:
+            table = grouped(self._tiled_factors(background, players, part, n_jobs))
+            coefs = grouped_coefs(self._coefs[part])
+
+            def of_tile(tile: slice) -> np.ndarray:
                 factors = grouped(self.factors(rows[tile], players, part))
-                result[tile] += contract(product_shapley(ops, factors, table, rule), coefs)
+                return contract(primitive(host(), factors, table, rule), coefs)
 
-            over_rows(explain, len(rows), n_jobs)
-        return result / len(background)
+            return of_tile
 
-    def pairs(self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None) -> np.ndarray:
-        p = len(players)
-        result = np.zeros((len(rows), p, p, self._coefs.shape[1]))
-        ops, rule = host(), coalition_rule(max(p - 2, 0))
-        for part in self._blocks(background, players):
-            table, coefs = grouped(self._tiled_factors(background, players, part, n_jobs)), self._grouped(part)
-
-            def explain(tile: slice, part: slice = part, table: np.ndarray = table, coefs: np.ndarray = coefs) -> None:
-                factors = grouped(self.factors(rows[tile], players, part))
-                result[tile] += contract(product_pairs(ops, factors, table, rule), coefs)
-
-            over_rows(explain, len(rows), n_jobs)
-        return result / len(background)
+        parts = term_blocks(self.n_terms, 3 * 8 * len(background) * len(players))
+        return over_blocks(of_block, parts, len(rows), n_jobs)
 
     def effects(self, levels: np.ndarray, players: Players, chosen: np.ndarray) -> FormEffects:
         bytes_of_term = 8 * (2 * len(levels) * len(players) + len(chosen))
@@ -92,12 +86,6 @@ class ProductForm(Form):
         """Return `factors`, computed on several threads."""
         tiles = [slice(start, start + _ROWS) for start in range(0, len(rows), _ROWS)]
         return np.concatenate(run_tasks(lambda tile: self.factors(rows[tile], players, part), tiles, n_jobs))
-
-    def _blocks(self, background: np.ndarray, players: Players) -> list[slice]:
-        return term_blocks(self.n_terms, 3 * 8 * len(background) * len(players))
-
-    def _grouped(self, part: slice) -> np.ndarray:
-        return grouped_coefs(self._coefs[part])
 
 
 class LandmarkForm(ProductForm):

@@ -17,7 +17,7 @@ from operator import add
 
 import numpy as np
 
-from phimap.explain.forms.base import Form, FormEffects, Players, half_rule, over_rows, term_blocks
+from phimap.explain.forms.base import Form, FormEffects, OfTile, Players, half_rule, over_blocks, term_blocks
 from phimap.explain.forms.components import Component, of_column
 
 # Polynomials are arrays (P, ...), whose first axis holds the coefficients of the P monomials of a `Monomials`.
@@ -114,41 +114,30 @@ class SymmetricForm(Form):
 
     def outputs(self, rows: np.ndarray) -> np.ndarray:
         columns, result = [np.arange(rows.shape[1])], np.zeros((len(rows), self._coefs.shape[1]))
-        for part in term_blocks(len(self._landmarks), 8 * self._monomials.count * len(rows)):
+        for part in self._blocks(8 * self._monomials.count * len(rows)):
             result += self._polynomials(rows, columns, part)[-1, :, 0] @ self._coefs[part]
         return result
 
-    def shapley(self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None) -> np.ndarray:
-        result = np.zeros((len(rows), len(players), self._coefs.shape[1]))
-        for part in self._blocks(background, players):
+    def _sums(
+        self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None, *, pairs: bool
+    ) -> np.ndarray:
+        of_row = self._pairs_of_row if pairs else self._of_row
+
+        def of_block(part: slice) -> OfTile:
             table, coefs = self._polynomials(background, players, part), self._coefs[part]
 
-            def explain(tile: slice, part: slice = part, table: np.ndarray = table, coefs: np.ndarray = coefs) -> None:
+            def of_tile(tile: slice) -> np.ndarray:
                 own = self._polynomials(rows[tile], players, part)
-                for place in range(own.shape[1]):
-                    result[tile.start + place] += self._of_row(own[:, place, None], table) @ coefs
+                return np.stack([of_row(own[:, place, None], table) @ coefs for place in range(own.shape[1])])
 
-            over_rows(explain, len(rows), n_jobs)
-        return result / len(background)
+            return of_tile
 
-    def pairs(self, rows: np.ndarray, background: np.ndarray, players: Players, n_jobs: int | None) -> np.ndarray:
-        p = len(players)
-        result = np.zeros((len(rows), p, p, self._coefs.shape[1]))
-        for part in self._blocks(background, players):
-            table, coefs = self._polynomials(background, players, part), self._coefs[part]
-
-            def explain(tile: slice, part: slice = part, table: np.ndarray = table, coefs: np.ndarray = coefs) -> None:
-                own = self._polynomials(rows[tile], players, part)
-                for place in range(own.shape[1]):
-                    result[tile.start + place] += self._pairs_of_row(own[:, place, None], table) @ coefs
-
-            over_rows(explain, len(rows), n_jobs)
-        return result / len(background)
+        bytes_of_term = 6 * 8 * self._monomials.count * len(background) * len(players)
+        return over_blocks(of_block, self._blocks(bytes_of_term), len(rows), n_jobs)
 
     def effects(self, levels: np.ndarray, players: Players, chosen: np.ndarray) -> FormEffects:
         bytes_of_term = 8 * self._monomials.count * (2 * len(levels) * len(players) + len(chosen))
-        parts = term_blocks(len(self._landmarks), bytes_of_term)
-        return reduce(add, (self._effects_of(levels, players, chosen, part) for part in parts))
+        return reduce(add, (self._effects_of(levels, players, chosen, part) for part in self._blocks(bytes_of_term)))
 
     def _of_row(self, own: np.ndarray, table: np.ndarray) -> np.ndarray:
         """Sum the Shapley values (p, M) of one row over B background rows.
@@ -223,8 +212,8 @@ class SymmetricForm(Form):
                         result[a, :, place] += values * result[a - monomials.steps[variable], :, place]
         return result
 
-    def _blocks(self, background: np.ndarray, players: Players) -> list[slice]:
-        return term_blocks(len(self._landmarks), 6 * 8 * self._monomials.count * len(background) * len(players))
+    def _blocks(self, bytes_of_term: int) -> list[slice]:
+        return term_blocks(len(self._landmarks), bytes_of_term)
 
 
 def _without_two(monomials: Monomials, polynomials: list[np.ndarray]) -> Iterator[tuple[int, int, np.ndarray]]:
