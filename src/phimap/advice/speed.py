@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+import timeit
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,30 +15,6 @@ from phimap.random_map import RandomMap
 # Order of the measured products. They take tens of milliseconds. BLAS reaches full speed at far smaller orders.
 _ORDER = 1536
 _REPEATS = 3
-
-
-@dataclass(frozen=True)
-class Speed:
-    """Measured speed of matrix products in 10^9 operations per second.
-
-    Attributes
-    ----------
-    threads : int
-        Number of threads.
-    single : float
-        Speed in float32.
-    double : float
-        Speed in float64.
-    """
-
-    threads: int
-    single: float
-    double: float
-
-
-def measure_speed(threads: int) -> Speed:
-    """Measure the speed of matrix products on `threads` threads, in a few tenths of a second."""
-    return Speed(threads, product_speed("float32", threads), product_speed("float64", threads))
 
 
 def product_speed(dtype: str, threads: int, clock: Callable[[], float] = time.perf_counter) -> float:
@@ -59,9 +35,4 @@ def transform_seconds(feature_map: RandomMap, X: Any) -> float:
 def best_seconds(work: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
     """Shortest of three timings of `work` with `clock`, after an untimed call that may include compilation."""
     work()
-    seconds = []
-    for _ in range(_REPEATS):
-        start = clock()
-        work()
-        seconds.append(clock() - start)
-    return min(seconds)
+    return min(timeit.repeat(work, timer=clock, repeat=_REPEATS, number=1))

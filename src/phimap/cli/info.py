@@ -13,7 +13,7 @@ from typing import Any
 
 from phimap._number_text import label_text, number_text
 from phimap._printable import printable
-from phimap.advice.speed import measure_speed
+from phimap.advice.speed import product_speed
 from phimap.cli.blas import blas_libraries, faster_products
 from phimap.cli.compilation import compile_loops
 from phimap.cli.describe import loss_of, loss_text, search_facts, some, task_of
@@ -62,9 +62,9 @@ def describe_installation() -> list[Row]:
         ("threads", str(threads), threads),
     ]
     for count in sorted({1, threads}):
-        speed = measure_speed(count)
         label = f"GFLOP/s, {count} thread{'s' if count > 1 else ''}"
-        rows.append((label, f"sgemm {speed.single:.0f}, dgemm {speed.double:.0f}"))
+        single, double = (product_speed(dtype, count) for dtype in ("float32", "float64"))
+        rows.append((label, f"sgemm {single:.0f}, dgemm {double:.0f}"))
     rows += [
         ("compiled kernels", f"{code.n_loops} in {code.folder}" if code.folder else "not kept", code.n_loops),
         ("memory budget", size_text(memory_budget()), memory_budget()),
