@@ -157,11 +157,8 @@ class TraceOps(NumpyOps):
             order = min(right, _HADAMARD_ORDER)
             right //= order
             blocks = X.reshape(rows, width // (order * right), order, right)
-            X = (
-                _swapped(_swapped(blocks) @ hadamard(order, np.float32))
-                if right > 1
-                else blocks.reshape(rows, -1, order) @ hadamard(order, np.float32)
-            )
+            matrix = hadamard(order).astype(np.float32)
+            X = _swapped(_swapped(blocks) @ matrix) if right > 1 else blocks.reshape(rows, -1, order) @ matrix
         return X.reshape(rows, width)
 
     def rfft(self, X: Array, length: int | None = None) -> Array:

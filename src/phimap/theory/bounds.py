@@ -6,10 +6,12 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import log
-from typing import Any
+from typing import Any, TypeVar
 
 #: Number of features; for a map of several parts, a dict of the widths of its parts.
 Widths = float | dict[str, float]
+#: The function of a bound, as `Registry.add` returns it.
+Formula = TypeVar("Formula", bound=Callable[..., Widths])
 #: The guarantee of spectral bounds.
 SPECTRAL = "(1 - epsilon)(K + alpha I) <= Z Z^T + alpha I <= (1 + epsilon)(K + alpha I)"
 
@@ -172,13 +174,13 @@ class RequiredFeatures:
 class Registry(dict[str, Bound]):
     """Bounds by name. A function decorated with `add` is registered as the formula of a bound."""
 
-    def add(self, name: str, **record: Any) -> Callable[[Callable[..., Widths]], Callable[..., Widths]]:
+    def add(self, name: str, **record: Any) -> Callable[[Formula], Formula]:
         """Return a decorator that registers a function, whose parameters are the arguments of the bound.
 
         `record` holds the other attributes of `Bound`.
         """
 
-        def register(evaluate: Callable[..., Widths]) -> Callable[..., Widths]:
+        def register(evaluate: Formula) -> Formula:
             self[name] = Bound(name, evaluate=evaluate, **record)
             return evaluate
 
