@@ -32,8 +32,7 @@ _LEAST_GAIN = 0.005
 _SMALL_STAGES, _LEAST_STAGES = 6, 8
 # Least alpha in units of the number of training rows. The rounding of float32 sums is of this size.
 _LEAST_ALPHA = 4 * float(np.finfo(np.float32).eps)
-# Largest alpha in these units. The eigenvalues of the Gram matrix are at most 1 in them, so all coefficients are close to
-# zero.
+# Largest alpha in these units. In them, the eigenvalues of the Gram matrix are at most 1.
 _MOST_ALPHA = 1e3
 # Value of the loss at a root whose Gram matrix rounding has made indefinite. No fit has such a large loss.
 _NO_FIT = 1e3
