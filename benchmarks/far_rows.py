@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def measured(name: str, n: int, kernel: str, folder: Path | None, **settings: An
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideWarning)
         far = reach(model, X, far_rows)
-        model._range = None
+        model._fitted = replace(model._fitted, map=replace(model._fitted.map, range=None))
         return {
             "far": sum(told.message.n_far for told in caught if isinstance(told.message, OutsideWarning)) / len(X_test),
             "score": score,
