@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fitted_features import features_of
 
 import phimap as pm
 
@@ -44,7 +45,7 @@ def measured(name: str, split: int, kernel: str, options: argparse.Namespace) ->
     n = int(0.9 * len(y))
     model = pm.KernelRegressor(kernel, options.features, metric=None, length_scale="median", random_state=split)
     model.fit(X[:n], y[:n])
-    features = model._features()
+    features = features_of(model)
     Z, test = (features(part).to_host().astype(np.float64) for part in (X[:n], X[n:]))
     found = errors(Z, y[:n], test, y[n:], np.append(GRID, model.alpha_))
     means = found.mean(axis=1)

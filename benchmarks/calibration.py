@@ -117,7 +117,9 @@ def compare(data: Path, name: str, losses: list[str], features: int) -> dict[str
         scores = scores.reshape(len(scores), -1)
         row("... a softmax with a temperature", with_temperature(held_out, scores), labels, None)
         some = np.random.default_rng(SEED).permutation(len(y))[: len(held_out.targets)]
-        seen = HeldOutScores(model.decision_function(X[some]).reshape(len(some), -1), model._encode(y[some]))
+        seen = HeldOutScores(
+            model.decision_function(X[some]).reshape(len(some), -1), model._fitted.targets.encode(y[some])
+        )
         seen_only = np.exp(Calibration.of(seen).log_probabilities(scores))
         row("... calibrated on training rows", seen_only, labels, None)
     return found

@@ -20,6 +20,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from fitted_features import features_of
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -74,8 +75,8 @@ def line(name: str, loss: str, features: int, data: Path, hindsight: bool) -> st
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         ours, _ = seconds_of(lambda: model.fit(X, y))
-    mapped, Z = seconds_of(lambda: model._features()(X).to_host().copy())
-    Zt, signs = model._features()(Xt).to_host().copy(), np.where(model._encode(yt) > 0, 1.0, -1.0)
+    mapped, Z = seconds_of(lambda: features_of(model)(X).to_host().copy())
+    Zt, signs = features_of(model)(Xt).to_host().copy(), np.where(model._fitted.targets.encode(yt) > 0, 1.0, -1.0)
     W = np.ones((features, signs.shape[1]), np.float32)
     bare, _ = seconds_of(lambda: Z.T @ (Z @ W))
 

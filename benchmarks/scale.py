@@ -266,9 +266,12 @@ def digest(path: Path) -> str:
 
 def reading(path: Path, options: argparse.Namespace) -> dict[str, float]:
     """Seconds of a pass that reads, of one that adds products of rows in memory, and of both."""
+    from fitted_features import features_of
+
     import phimap as pm
     from phimap.io import open_table
     from phimap.io.prefetch import read_ahead
+    from phimap.learn.ridge.solver import RidgeSolver
 
     target = "-1" if path.suffix == ".npy" else "y"
     table = open_table(path, target)
@@ -278,11 +281,11 @@ def reading(path: Path, options: argparse.Namespace) -> dict[str, float]:
         "gaussian", options.features, length_scale="median", metric=None, alpha=1.0, n_jobs=options.n_jobs,
         random_state=SEED,
     ).fit(X, y)  # fmt: skip
-    features = model._features()
+    features = features_of(model)
 
     def passed(batches: Any) -> float:
         start = time.perf_counter()
-        solver = model._empty_solver(None)
+        solver = RidgeSolver.start(options.features, 1, None)
         for rows, targets in batches:
             solver.update(features(rows), targets[:, None], options.n_jobs)
         return time.perf_counter() - start
