@@ -71,6 +71,7 @@ def test_default_width_is_near_the_best_in_hindsight(kernel):
 
 
 @pytest.mark.data
+@pytest.mark.filterwarnings("ignore::phimap.learn.extrapolation.OutsideWarning")
 def test_default_width_of_the_laplacian_on_mnist(data_dir):
     with np.load(data_dir / "mnist.npz") as arrays:
         rows = np.concatenate([arrays["X_train"][:2000], arrays["X_test"][:2000]])
