@@ -51,7 +51,7 @@ _N_SHARES = 20
 #: corrections, so its leave-one-out errors are known at every row.
 _FOLDS, FOLDED_ROWS = 3, 8000
 # Largest number of leaves of a tree with folds, and without. With folds, there are few rows, four growths, and smaller
-# trees are as good.
+# trees are about as good.
 _FEW_LEAVES, _MANY_LEAVES = 16, 31
 # Trees are kept only if they lower the squared error by at least `_LEAST_GAIN` times the squared error without trees.
 # This gain must also be at least `_LEAST_RATIO` times its standard error over rows or units.

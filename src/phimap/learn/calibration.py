@@ -8,8 +8,10 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax
 
+from phimap.learn.losses.losses import Logistic
 from phimap.learn.solver import HeldOutScores
 from phimap.learn.targets.base import Targets
+from phimap.learn.weights import weighted_mean
 from phimap.ops import single_threaded_blas
 from phimap.records import Record, of_number
 
@@ -100,6 +102,13 @@ def calibration_of(targets: Targets, held_out: HeldOutScores | None, loss: str) 
     if not targets.has_labels or loss == "logistic" or held_out is None:
         return None
     return Calibration.of(held_out)
+
+
+def held_out_log_loss(held_out: HeldOutScores, loss: str) -> float:
+    """Return the mean log loss of the probabilities of a classifier; `loss` is the loss of its scores."""
+    if loss != "logistic":
+        return Calibration.of(held_out).log_loss
+    return float(weighted_mean(Logistic().values(held_out.predictions, held_out.targets), held_out.weights))
 
 
 def _shares(scores: np.ndarray, low: float) -> np.ndarray:

@@ -16,14 +16,13 @@ from phimap._warnings import caller_level
 from phimap.config import memory_budget
 from phimap.learn.average import may_grow, n_judging, with_trees
 from phimap.learn.blocks.blocks import FeatureRows, LazyFeatureBlock, WeightedBlock
-from phimap.learn.calibration import calibration_of
+from phimap.learn.calibration import calibration_of, held_out_log_loss
 from phimap.learn.choose_map import choose_map
 from phimap.learn.correct import correct, may_correct
 from phimap.learn.fitted import Fitted, TrainingState
 from phimap.learn.inputs import InputEncoding
 from phimap.learn.intervals import with_conformal
 from phimap.learn.left_out import MOST_SCALE_ROWS, left_out_rows
-from phimap.learn.losses.losses import Logistic
 from phimap.learn.monotone import signs_of, with_monotone_effects
 from phimap.learn.registry import Chosen, choose
 from phimap.learn.ridge.solver import RidgeSolver
@@ -41,7 +40,6 @@ from phimap.learn.search.log import LEAST_GAIN
 from phimap.learn.settings import Compute, FitSettings
 from phimap.learn.solver import LinearSolution, Problem
 from phimap.learn.targets.base import Targets
-from phimap.learn.weights import weighted_mean
 from phimap.ops import Array, ops_for
 
 #: Training rows: an iterable of batches, iterated over once in each pass, or a source that makes passes itself.
@@ -158,7 +156,8 @@ def fit(
     found = solved(settings.first_loss if competes else loss)
     if competes and ratio < (1 - LEAST_GAIN) * _ratio_of_parts(found.fitted):
         other = solved(loss)
-        found = other if settings.scoring is not None else _of_less_log_loss(found, other)
+        # Log losses do not tell which model a scorer prefers.
+        found = other if settings.scoring is not None else _of_less_log_loss(found, other, loss)
     untried = tuple(part for part in _PARTS if part in late)
     return FitResult(replace(found.fitted, untried=untried), found.state, stages.finished)
 
@@ -345,9 +344,10 @@ def solve_state(fitted: Fitted, state: TrainingState, settings: FitSettings) -> 
 
 
 def _ratio_of_parts(fitted: Fitted) -> float:
-    """Return the log loss of a classifier with corrections and trees, over its log loss without them.
+    """Estimate the log loss of a classifier with corrections and trees, over its log loss without them.
 
-    1 if the model has neither.
+    The two log losses are means over different rows, so the ratio only excludes hopeless losses. It is 1 if the model
+    has neither part.
     """
     plain = calibration_of(fitted.targets, fitted.solved.held_out, "squared")
     if (fitted.corrections is None and fitted.trees is None) or fitted.calibration is None or plain is None:
@@ -355,26 +355,18 @@ def _ratio_of_parts(fitted: Fitted) -> float:
     return fitted.calibration.log_loss / plain.log_loss
 
 
-def _of_less_log_loss(squared: _Solved, other: _Solved) -> _Solved:
-    """Return one of two classifiers, the first of which has the squared loss.
+def _of_less_log_loss(squared: _Solved, other: _Solved, loss: str) -> _Solved:
+    """Return one of two classifiers: the first has the squared loss, the other `loss`.
 
     If the first has corrections or trees, the classifier of less held-out log loss is returned. Else the other one is
     returned: the search has compared the losses without these parts on the same rows.
     """
     if squared.fitted.corrections is None and squared.fitted.trees is None:
         return other
-    return min(squared, other, key=lambda one: _held_out_log_loss(one.fitted))
-
-
-def _held_out_log_loss(fitted: Fitted) -> float:
-    """Return the mean log loss of a classifier at rows that were left out; infinite if no row was."""
-    if fitted.calibration is not None:
-        return fitted.calibration.log_loss
-    held_out = fitted.solved.held_out
-    if held_out is None:
-        return np.inf
-    losses = Logistic().held_out_values(held_out.predictions, held_out.targets)
-    return float(weighted_mean(losses, held_out.weights))
+    held_out, calibration = other.fitted.solved.held_out, squared.fitted.calibration
+    if held_out is None or calibration is None:
+        return squared
+    return other if held_out_log_loss(held_out, loss) < calibration.log_loss else squared
 
 
 def _problem(

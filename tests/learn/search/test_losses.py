@@ -84,15 +84,16 @@ def test_another_loss_must_gain_two_percent_more_than_trees(rng, monkeypatch, of
     assert pm.KernelClassifier(n_components=64, effort="fast", random_state=0).fit(X, y).loss_ == expected
 
 
-@pytest.mark.parametrize("jumps", [True, False])
+@pytest.mark.parametrize(("jumps", "scoring"), [(True, None), (True, "accuracy"), (False, None)])
 @pytest.mark.usefixtures("brief_search")
-def test_another_loss_must_have_the_smaller_log_loss_than_trees(rng, monkeypatch, jumps):
+def test_another_loss_must_have_the_smaller_log_loss_than_trees(rng, monkeypatch, jumps, scoring):
     monkeypatch.setattr(SearchLog, "best_loss", lambda self: ("logistic", 0.0))
     X = rng.uniform(-1, 1, (1000, 2))
     y = (np.floor(3 * X).sum(axis=1) % 2 if jumps else X.sum(axis=1) > 0).astype(int)
-    model = pm.KernelClassifier(n_components=64, effort="fast", random_state=0).fit(X, y)
-    assert (model.trees_ is not None) == jumps
-    assert model.loss_ == ("squared" if jumps else "logistic")
+    model = pm.KernelClassifier(n_components=64, effort="fast", scoring=scoring, random_state=0).fit(X, y)
+    keeps_trees = jumps and scoring is None
+    assert (model.trees_ is not None) == keeps_trees
+    assert model.loss_ == ("squared" if keeps_trees else "logistic")
 
 
 def test_a_given_kernel_has_the_squared_loss(rng):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
-from operator import add
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import eval_legendre, roots_jacobi
@@ -209,14 +208,24 @@ def contract(sums: np.ndarray, coefs: np.ndarray) -> np.ndarray:
     return np.tensordot(sums, coefs, axes=([0, sums.ndim - 1], [0, 1]))
 
 
-def over_blocks(of_block: Callable[[slice], OfTile], parts: list[slice], n_rows: int, n_jobs: int | None) -> np.ndarray:
-    """Return sums (n_rows, ...) over the blocks of terms `parts`.
+def over_blocks(
+    of_block: Callable[[slice], OfTile], parts: list[slice], shape: tuple[int, ...], n_jobs: int | None
+) -> np.ndarray:
+    """Return sums over the blocks of terms `parts`, with `shape` (n, ...) for n rows.
 
     ``of_block(part)`` prepares a block, and returns a function from a tile of rows to their sums (r, ...). The division
     into tiles does not depend on the number of threads.
     """
-    tiles = [slice(start, min(start + _TILE, n_rows)) for start in range(0, n_rows, _TILE)]
-    return reduce(add, (np.concatenate(run_tasks(of_block(part), tiles, n_jobs)) for part in parts))
+    result = np.zeros(shape)
+    tiles = [slice(start, min(start + _TILE, shape[0])) for start in range(0, shape[0], _TILE)]
+    for part in parts:
+        of_tile = of_block(part)
+
+        def add(tile: slice, of_tile: OfTile = of_tile) -> None:
+            result[tile] += of_tile(tile)
+
+        run_tasks(add, tiles, n_jobs)
+    return result
 
 
 def without_one(factors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -70,7 +70,8 @@ class PhaseForm(Form):
             return of_tile
 
         parts = term_blocks(self.n_terms, 5 * 8 * len(background) * len(players))
-        return over_blocks(of_block, parts, len(rows), n_jobs)
+        shape = len(rows), *[len(players)] * (1 + pairs), self._cosines.shape[1]
+        return over_blocks(of_block, parts, shape, n_jobs)
 
     def effects(self, levels: np.ndarray, players: Players, chosen: np.ndarray) -> FormEffects:
         bytes_of_term = 16 * (2 * len(levels) * len(players) + len(chosen))

@@ -66,7 +66,8 @@ class ProductForm(Form):
             return of_tile
 
         parts = term_blocks(self.n_terms, 3 * 8 * len(background) * len(players))
-        return over_blocks(of_block, parts, len(rows), n_jobs)
+        shape = len(rows), *[len(players)] * (1 + pairs), self._coefs.shape[1]
+        return over_blocks(of_block, parts, shape, n_jobs)
 
     def effects(self, levels: np.ndarray, players: Players, chosen: np.ndarray) -> FormEffects:
         bytes_of_term = 8 * (2 * len(levels) * len(players) + len(chosen))

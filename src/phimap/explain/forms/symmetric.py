@@ -133,7 +133,8 @@ class SymmetricForm(Form):
             return of_tile
 
         bytes_of_term = 6 * 8 * self._monomials.count * len(background) * len(players)
-        return over_blocks(of_block, self._blocks(bytes_of_term), len(rows), n_jobs)
+        shape = len(rows), *[len(players)] * (1 + pairs), self._coefs.shape[1]
+        return over_blocks(of_block, self._blocks(bytes_of_term), shape, n_jobs)
 
     def effects(self, levels: np.ndarray, players: Players, chosen: np.ndarray) -> FormEffects:
         bytes_of_term = 8 * self._monomials.count * (2 * len(levels) * len(players) + len(chosen))

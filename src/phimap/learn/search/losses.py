@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from scipy import linalg, optimize
 
-from phimap.learn.calibration import Calibration
+from phimap.learn.calibration import held_out_log_loss
 from phimap.learn.criterion import Criterion
 from phimap.learn.losses.losses import Logistic, Loss, SquaredHinge
 from phimap.learn.search.effort import Effort
@@ -105,10 +105,8 @@ def _log_loss(name: str, scores: list[np.ndarray], folds: list[_FoldOfLosses], *
     pooled = np.concatenate(scores)
     if criterion is not None:
         return criterion.error(HeldOutScores(pooled, targets, weights), loss=name)
-    if name == "logistic":
-        return float(weighted_mean(Logistic().values(pooled, _signs(targets)), weights))
     targets = targets if name == "squared" else _signs(targets)
-    return Calibration.of(HeldOutScores(pooled, targets, weights)).log_loss
+    return held_out_log_loss(HeldOutScores(pooled, targets, weights), name)
 
 
 class _FoldOfLosses:
