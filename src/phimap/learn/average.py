@@ -21,7 +21,7 @@ from phimap.learn.solver import HeldOutScores
 from phimap.learn.targets.base import Targets
 from phimap.learn.trees.growth import Boosting, TreeRows
 from phimap.learn.weights import joined_weights, weighted_mean
-from phimap.ops import ops_for
+from phimap.ops import ops_for, run_tasks
 
 #: Least number of rows for which trees are grown. With fewer rows, there are too few validation rows to choose the
 #: share of the trees in the average.
@@ -121,18 +121,18 @@ def with_trees(
     """
     n_jobs, held_out = settings.n_jobs, validation.held_out_keys
     with stages.stage("trees", _most_rounds(fitted.targets.n_outputs), "rounds") as advance:
-        every, keys = _gathered(fitted, rows, validation.sample)
+        X, every, keys = _gathered(fitted, rows, validation.sample)
         crosses = _takes_folds(validation)
         validates = ~left_out.conformal if crosses else np.isin(left_out.keys, held_out.validation)
         of_kernel, left_out = left_out, left_out.some(np.flatnonzero(validates | left_out.conformal))
         places = None if validation.units is None else validation.units.places_of(left_out.keys)
         conformal, by_key = left_out.conformal, np.argsort(keys, kind="stable")
         held = by_key[np.searchsorted(keys[by_key], left_out.keys)]
+        X_held = X[held]
         boosting_of = partial(
             Boosting,
             rate=min(_PATH / _most_rounds(fitted.targets.n_outputs), _MOST_RATE),
             n_leaves=_FEW_LEAVES if crosses else _MANY_LEAVES,
-            seed=int(settings.stream("trees").integers(2**31)),
             n_jobs=n_jobs,
         )
         folds = np.where(conformal, -1, _folds(every.rows(held), places) if crosses else 0)
@@ -144,12 +144,12 @@ def with_trees(
             for fold in range(folds.max() + 1)
         ]
         criterion = Criterion.of(settings.scoring, fitted.targets)
-        chosen = _chosen(parts, every.X[held], (left_out, places), fitted.targets, criterion, n_jobs, advance)
+        chosen = _chosen(parts, X_held, (left_out, places), fitted.targets, criterion, n_jobs, advance)
         if chosen is None:
             return fitted, of_kernel
         n_rounds, share = chosen
         trees = parts[0][0].rounds(0, n_rounds)
-        by_fold = [boosting.rounds(0, n_rounds).outputs(every.X[held], n_jobs) for boosting, _ in parts]
+        by_fold = [boosting.rounds(0, n_rounds).outputs(X_held, n_jobs) for boosting, _ in parts]
         # No boosting has seen the conformal rows, so they get the mean over the folds. The rows of a fold get the
         # outputs of the boosting that was grown without this fold.
         outputs = np.mean(by_fold, axis=0)
@@ -158,7 +158,7 @@ def with_trees(
         errors = left_out.rows.targets - outputs
         if len(held) > _MISSED * len(keys):
             grown = boosting_of(every).grow(n_rounds)
-            seen = left_out.rows.targets - grown.outputs(every.X[held], n_jobs)
+            seen = left_out.rows.targets - grown.outputs(X_held, n_jobs)
             # Trees normally have smaller errors at the rows on which they were grown. Larger errors mean that the
             # boosting on all rows has diverged.
             trees = grown if np.square(seen[~conformal]).sum() <= np.square(errors[~conformal]).sum() else trees
@@ -191,7 +191,7 @@ def _folds(rows: TreeRows, places: np.ndarray | None) -> np.ndarray:
     """
     if places is not None:
         return np.unique(places, return_inverse=True)[1] % _FOLDS
-    labels = rows.labels if rows.has_labels else np.zeros(len(rows.X))
+    labels = rows.labels if rows.has_labels else np.zeros(len(rows.Y))
     folds = np.empty(len(labels), np.intp)
     folds[np.argsort(labels, kind="stable")] = np.arange(len(labels)) % _FOLDS
     return folds
@@ -203,16 +203,16 @@ def _most_rounds(n_outputs: int) -> int:
     return min(_MOST_ROUNDS, _MOST_TREES // n_outputs // unit * unit)
 
 
-def _gathered(fitted: Fitted, rows: Any, sample: Reservoir) -> tuple[TreeRows, np.ndarray]:
-    """Return the rows of all batches on the host, with encoded targets, and the keys (n,) of the rows."""
+def _gathered(fitted: Fitted, rows: Any, sample: Reservoir) -> tuple[np.ndarray, TreeRows, np.ndarray]:
+    """Return the rows of all batches on the host (n, d), the same in bins with their targets, and their keys (n,)."""
     targets = fitted.targets
-    X, Y, weights = zip(
+    parts, Y, weights = zip(
         *((ops_for(X).to_host(X), targets.encode(y), targets.weights(y, weights)) for X, y, weights in rows),
         strict=True,
     )
-    joined = joined_weights(list(weights), [len(part) for part in X])
-    gathered = TreeRows(np.concatenate(X), np.concatenate(Y), joined, targets.has_labels)
-    return gathered, sample.keys_of(0, len(gathered.X))
+    joined, X = joined_weights(list(weights), [len(part) for part in parts]), np.concatenate(parts)
+    in_bins = TreeRows.of(X, np.concatenate(Y), joined, has_labels=targets.has_labels)
+    return X, in_bins, sample.keys_of(0, len(X))
 
 
 def _chosen(
@@ -250,7 +250,7 @@ def _chosen(
     least = without = counted @ np.square(errors).sum(axis=1)
     best, grown = None, []
     for first in range(0, most, n_part):
-        before, grown = least, [boosting.grow(first + n_part) for boosting, _ in parts]
+        before, grown = least, run_tasks(lambda part, last=first + n_part: part[0].grow(last), parts, n_jobs)
         for start in range(0, n_part, _STEP):
             for trees, (_, own) in zip(grown, parts, strict=True):
                 sums[own] += trees.rounds(start, start + _STEP).sums(X[own], n_jobs)

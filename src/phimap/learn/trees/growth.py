@@ -1,24 +1,20 @@
-"""Growing of boosted trees by scikit-learn's histogram gradient boosting."""
+"""Growing of boosted trees."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from scipy.special import expit, softmax
 
-from phimap.config import thread_count
-from phimap.learn.trees.ensemble import BoostedTrees, rounded_down
-from phimap.ops import openmp_threads
+from phimap.learn.trees.bins import Bins
+from phimap.learn.trees.ensemble import BoostedTrees
+from phimap.ops import host, run_tasks
+from phimap.ops.primitives.boosting import BinnedRows, GrownTree, TreeLimits, grow_tree
 
-#: Number of rows for each thread. With fewer rows, OpenMP's threads mostly wait for each other, and keep the processor
-#: busy while they wait.
-ROWS_OF_THREAD = 25_000
-# Penalty on the squares of leaf values, in units of the second derivative of the loss of one row.
-_PENALTY = 0.1
-# Most bins that scikit-learn allows for a column.
-_MOST_BINS = 255
+# Least number of rows in a leaf; least sum of the second derivatives in a leaf; penalty on the squares of leaf values,
+# in units of the second derivative of the loss of one row.
+_LEAST_ROWS, _LEAST_HESSIAN, _PENALTY = 20, 1e-3, 0.1
 
 
 @dataclass(frozen=True)
@@ -27,7 +23,9 @@ class TreeRows:
 
     Attributes
     ----------
-    X : ndarray of shape (n, d)
+    codes : ndarray of uint8, shape (d, n)
+        The bin of each number.
+    bins : Bins
     Y : ndarray of shape (n, t)
         Encoded targets.
     weights : ndarray of shape (n,) or None
@@ -35,53 +33,27 @@ class TreeRows:
         Whether the targets are labels.
     """
 
-    X: np.ndarray
+    codes: np.ndarray
+    bins: Bins
     Y: np.ndarray
     weights: np.ndarray | None
     has_labels: bool
 
+    @classmethod
+    def of(cls, X: np.ndarray, Y: np.ndarray, weights: np.ndarray | None, *, has_labels: bool) -> TreeRows:
+        """Return rows `X` (n, d) in bins of their own."""
+        bins = Bins.of(X)
+        return cls(bins.codes(X), bins, Y, weights, has_labels)
+
     def rows(self, chosen: np.ndarray) -> TreeRows:
         """Return some of the rows."""
         weights = None if self.weights is None else self.weights[chosen]
-        return replace(self, X=self.X[chosen], Y=self.Y[chosen], weights=weights)
+        return replace(self, codes=self.codes[:, chosen], Y=self.Y[chosen], weights=weights)
 
     @property
     def labels(self) -> np.ndarray:
         """The index of the class of each row (n,)."""
         return (self.Y[:, 0] > 0).astype(np.intp) if self.Y.shape[1] == 1 else self.Y.argmax(axis=1)
-
-
-class _Continued:
-    """Keeps the bins of the rows, and the sums of the trees at the rows, from one `fit` to the next.
-
-    With ``warm_start``, scikit-learn would compute both again in each `fit`. The rows must stay the same.
-    """
-
-    _bins: Any = None
-    _sums: Any = None
-
-    def _bin_data(self, *args: Any, **options: Any) -> np.ndarray:
-        if self._bins is None:
-            binned = super()._bin_data(*args, **options)  # pyright: ignore[reportAttributeAccessIssue]
-            self._bins = binned, self._bin_mapper
-        binned, self._bin_mapper = self._bins
-        return binned
-
-    def _raw_predict(self, X: np.ndarray, *args: Any, **options: Any) -> np.ndarray:
-        if self._bins is None or X is not self._bins[0]:
-            return super()._raw_predict(X, *args, **options)  # pyright: ignore[reportAttributeAccessIssue]
-        if self._sums is None:
-            self._sums = super()._raw_predict(X, *args, **options)  # pyright: ignore[reportAttributeAccessIssue]
-        # `fit` adds the values of every further tree to this array.
-        return self._sums
-
-
-class _Classifier(_Continued, HistGradientBoostingClassifier):
-    pass
-
-
-class _Regressor(_Continued, HistGradientBoostingRegressor):
-    pass
 
 
 class Boosting:
@@ -94,38 +66,36 @@ class Boosting:
         Learning rate.
     n_leaves : int, default=31
         Largest number of leaves of a tree.
-    seed : int
     n_jobs : int or None
-        Threads; the trees do not depend on their number.
+        Threads, which share the targets; the trees do not depend on their number.
 
     Notes
     -----
     Labels are learned by the log loss, numbers by the squared error, each target by itself in units of its standard
     deviation. Leaf values have a small penalty on their squares: without it, rounds may diverge on rare classes, whose
-    second derivatives vanish. The last bits of the rows are left out. Otherwise a split could separate numbers that
-    differ only by rounding, and the same rows, computed on another machine, could reach other leaves.
+    second derivatives vanish.
     """
 
-    def __init__(self, rows: TreeRows, *, rate: float, n_leaves: int = 31, seed: int, n_jobs: int | None):
-        self._rows = replace(rows, X=_truncated(rows.X))
-        self._n_threads = max(1, min(thread_count(n_jobs), len(rows.X) // ROWS_OF_THREAD))
-        kind: Any = _Classifier if rows.has_labels else _Regressor
-        self._n_rounds, self._centre, self._spread = 0, np.zeros(rows.Y.shape[1]), np.ones(rows.Y.shape[1])
+    def __init__(self, rows: TreeRows, *, rate: float, n_leaves: int = 31, n_jobs: int | None):
+        self._rows, self._n_jobs, self._trees = rows, n_jobs, list[GrownTree]()
+        self._limits = TreeLimits(n_leaves, _LEAST_ROWS, _LEAST_HESSIAN, _PENALTY, rate)
+        self._binned = BinnedRows.of(rows.codes, rows.bins.counts)
+        # Targets between 0 and 1 for labels, of standard deviation 1 for numbers (t, n).
+        self._spread, targets = np.ones(rows.Y.shape[1]), np.ascontiguousarray(rows.Y.T)
         if not rows.has_labels:
             spread = rows.Y.std(axis=0)
-            self._centre, self._spread = rows.Y.mean(axis=0), np.where(spread > 0, spread, 1.0)
-        self._models: list[Any] = [
-            kind(
-                learning_rate=rate,
-                max_leaf_nodes=n_leaves,
-                l2_regularization=_PENALTY,
-                max_bins=_n_bins(self._rows.X),
-                early_stopping=False,
-                warm_start=True,
-                random_state=seed,
-            )
-            for _ in range(1 if rows.has_labels else rows.Y.shape[1])
-        ]
+            self._spread = np.where(spread > 0, spread, 1.0)
+        elif len(targets) == 1:
+            targets = (targets + 1) / 2
+        self._targets = targets / self._spread[:, None]
+        means = np.average(self._targets, axis=1, weights=rows.weights)
+        if rows.has_labels:
+            few = np.finfo(np.float64).eps
+            means = np.clip(means, few, 1 - few)
+            means = np.log(means / (1 - means)) if len(means) == 1 else np.log(means)
+        self._baseline = means
+        # Sums of the trees at the rows (t, n).
+        self._sums = np.tile(means[:, None], (1, len(rows.Y)))
 
     @property
     def knows_all_classes(self) -> bool:
@@ -135,70 +105,52 @@ class Boosting:
 
     def grow(self, n_rounds: int) -> BoostedTrees:
         """Add rounds up to a total of `n_rounds`; a round has a tree for every target. Return the added rounds."""
-        rows, has_labels, before = self._rows, self._rows.has_labels, self._n_rounds
-        with openmp_threads(self._n_threads):
-            for target, model in enumerate(self._models):
-                y = rows.labels if has_labels else (rows.Y[:, target] - self._centre[target]) / self._spread[target]
-                # The sums of the trees at the rows are kept from the second `fit` on, so the first has one round.
-                for total in (n_rounds,) if before else (1, n_rounds):
-                    model.set_params(max_iter=total).fit(rows.X, y, rows.weights)
-        self._n_rounds = n_rounds
+        ops, n_targets = host(np.float64), len(self._targets)
+        before = len(self._trees) // n_targets
+        for _ in range(before, n_rounds):
+            gradients, hessians = self._derivatives()
+
+            def grown(target: int, of_loss: tuple[np.ndarray, np.ndarray] = (gradients, hessians)) -> GrownTree:
+                gradient, hessian = (values[target] for values in of_loss)
+                return grow_tree(ops, self._binned, gradient, hessian, self._limits, self._sums[target])
+
+            self._trees += run_tasks(grown, range(n_targets), self._n_jobs)
         return self.rounds(before, n_rounds)
+
+    def _derivatives(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first and second derivatives (t, n) of the loss of each row by the sums of its targets."""
+        if self._rows.has_labels:
+            means = expit(self._sums) if len(self._sums) == 1 else softmax(self._sums, axis=0)
+            gradients, hessians = means - self._targets, means * (1 - means)
+        else:
+            gradients, hessians = self._sums - self._targets, np.ones_like(self._sums)
+        weights = self._rows.weights
+        return (gradients, hessians) if weights is None else (weights * gradients, weights * hessians)
 
     def rounds(self, first: int, last: int) -> BoostedTrees:
         """Return the trees of some rounds, with share 0. The baseline is 0 unless the rounds include the first."""
-        # scikit-learn's trees are only accessible through private attributes. Tests compare the outputs with
-        # scikit-learn's.
-        baseline = np.concatenate([np.ravel(model._baseline_prediction) for model in self._models])
-        baseline = np.zeros_like(baseline) if first else self._centre + self._spread * baseline
-        trees = [tree.nodes for n in range(first, last) for model in self._models for tree in model._predictors[n]]
-        return _converted(trees, baseline, self._spread, self._rows)
-
-
-def _n_bins(X: np.ndarray) -> int:
-    """Return the largest number of bins that a column needs.
-
-    A column with fewer distinct numbers than bins has a bin for each, so that fewer bins change no tree. They save
-    time, because every sum over rows is formed for all bins.
-    """
-    most = 2
-    for column in X.T:
-        most = max(most, np.unique(column).size)
-        if most >= _MOST_BINS:
-            return _MOST_BINS
-    return most
-
-
-def _truncated(X: np.ndarray) -> np.ndarray:
-    """Return the rows with the last bits of their numbers set to zero: 4 bits in float32, 16 in float64."""
-    kind, last = (np.uint32, 4) if X.dtype == np.float32 else (np.uint64, 16)
-    bits = np.ascontiguousarray(X).view(kind)
-    return (bits & ~np.array((1 << last) - 1, kind)).view(X.dtype)
-
-
-def _converted(trees: list[np.ndarray], baseline: np.ndarray, spread: np.ndarray, rows: TreeRows) -> BoostedTrees:
-    """Return the record of scikit-learn's trees; the values of tree i are in units of ``spread[i % t]``."""
-    is_leaf = [nodes["is_leaf"].astype(bool) for nodes in trees]
-    n_leaves = np.cumsum([0, *(leaves.sum() for leaves in is_leaf)])
-    n_splits = np.cumsum([0, *((~leaves).sum() for leaves in is_leaf)])
-    roots, children = np.empty(len(trees), np.int32), []
-    for i, (nodes, leaves) in enumerate(zip(trees, is_leaf, strict=True)):
-        place = np.where(leaves, -n_leaves[i] - np.cumsum(leaves), n_splits[i] + np.cumsum(~leaves) - 1)
-        splits, roots[i] = nodes[~leaves], place[0]
-        children.append(np.stack([place[splits["left"]], place[splits["right"]]], axis=1))
-    splits = np.concatenate([nodes[~leaves] for nodes, leaves in zip(trees, is_leaf, strict=True)])
-    units = np.repeat(np.resize(spread, len(trees)), np.diff(n_leaves))
-    values = units * np.concatenate([nodes["value"][leaves] for nodes, leaves in zip(trees, is_leaf, strict=True)])
-    dtype, n_outputs = rows.X.dtype, baseline.size
-    return BoostedTrees(
-        splits["feature_idx"].astype(np.int32),
-        rounded_down(splits["num_threshold"], dtype),
-        np.concatenate(children).astype(np.int32),
-        values.astype(dtype),
-        roots,
-        baseline,
-        rows.has_labels,
-        0.0,
-        np.empty(0),
-        np.empty((0, n_outputs)),
-    )
+        rows, n_targets = self._rows, len(self._targets)
+        trees = self._trees[first * n_targets : last * n_targets]
+        n_leaves = np.cumsum([0, *(tree.values.size for tree in trees)])
+        n_splits = n_leaves - np.arange(len(n_leaves))
+        columns, places = (np.concatenate(parts) for parts in zip(*((t.columns, t.places) for t in trees), strict=True))
+        starts = zip(n_splits, n_leaves, strict=False)
+        children = [
+            np.where(tree.children < 0, tree.children - leaf, tree.children + split)
+            for tree, (split, leaf) in zip(trees, starts, strict=False)
+        ]
+        values = [spread * tree.values for spread, tree in zip(np.resize(self._spread, len(trees)), trees, strict=True)]
+        is_leaf = np.diff(n_leaves) == 1
+        dtype = rows.bins.edges.dtype
+        return BoostedTrees(
+            columns,
+            rows.bins.thresholds(columns, places),
+            np.concatenate(children).astype(np.int32),
+            np.concatenate(values).astype(dtype),
+            np.where(is_leaf, -1 - n_leaves[:-1], n_splits[:-1]).astype(np.int32),
+            np.zeros(n_targets) if first else self._spread * self._baseline,
+            rows.has_labels,
+            0.0,
+            np.empty(0),
+            np.empty((0, n_targets)),
+        )

@@ -1,0 +1,131 @@
+"""Growth of a decision tree, leaf by leaf, from sums of gradients over bins."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phimap.ops.compiled.jit import compiled
+
+
+@compiled
+def add_rows(rows, members, gradients, hessians, sums):
+    """Set sums (b, 3) to the gradients, the hessians and the number of the members in each bin but the common ones."""
+    sums[:] = 0.0
+    for member in members:
+        gradient, hessian = gradients[member], hessians[member]
+        for entry in range(rows.entry_starts[member], rows.entry_starts[member + 1]):
+            place = rows.entries[entry]
+            sums[place, 0] += gradient
+            sums[place, 1] += hessian
+            sums[place, 2] += 1.0
+
+
+@compiled
+def best_split(rows, sums, total, limits, best, left):
+    """Return the gain of the split that lowers the loss most; set best (2,) and left (3,).
+
+    best are the column and the place of the split, left the sums of the bins up to the place. The common bins of
+    sums (b, 3) are set to the total of the leaf without the other bins of the column.
+    """
+    gain, gradient, hessian, n = 0.0, total[0], total[1], total[2]
+    without = gradient * gradient / (hessian + limits.penalty)
+    for column in range(rows.common.shape[0]):
+        start, stop, common = rows.bin_starts[column], rows.bin_starts[column + 1], rows.common[column]
+        if common >= 0:
+            sums[common] = 0.0
+            g, h, m = gradient, hessian, n
+            for b in range(start, stop):
+                g, h, m = g - sums[b, 0], h - sums[b, 1], m - sums[b, 2]
+            sums[common, 0], sums[common, 1], sums[common, 2] = g, h, m
+        g, h, m = 0.0, 0.0, 0.0
+        for b in range(start, stop - 1):
+            if sums[b, 2] == 0.0:
+                continue
+            g, h, m = g + sums[b, 0], h + sums[b, 1], m + sums[b, 2]
+            if m < limits.least_rows or h < limits.least_hessian:
+                continue
+            if n - m < limits.least_rows or hessian - h < limits.least_hessian:
+                break
+            rest, curvature = gradient - g, hessian - h + limits.penalty
+            found = g * g / (h + limits.penalty) + rest * rest / curvature - without
+            if found > gain:
+                gain = found
+                best[0], best[1] = column, b - start
+                left[0], left[1], left[2] = g, h, m
+    return gain
+
+
+@compiled
+def divide(codes, place, members, spare):
+    """Move the members with codes up to `place` to the front, in order; return their number."""
+    n_left, n_right = 0, 0
+    for member in members:
+        if codes[member] <= place:
+            members[n_left] = member
+            n_left += 1
+        else:
+            spare[n_right] = member
+            n_right += 1
+    members[n_left:] = spare[:n_right]
+    return n_left
+
+
+@compiled
+def grow_tree(rows, gradients, hessians, limits, sums):
+    """Grow a tree for gradients and hessians (n,) and add the values of its leaves to sums (n,); see the primitive."""
+    n, most = gradients.shape[0], limits.n_leaves
+    members, spare = np.arange(n).astype(np.int32), np.empty(n, np.int32)
+    columns, places = np.empty(most, np.int32), np.empty(most, np.int32)
+    children, values = np.empty((most, 2), np.int32), np.empty(most)
+    # Of each leaf: its first and last member, its split and its side of it, its sums, and the sums in all bins.
+    first, last, parents = np.zeros(most, np.int64), np.zeros(most, np.int64), np.full((most, 2), -1)
+    totals, of_bins = np.zeros((most, 3)), np.empty((most, rows.bin_starts[-1], 3))
+    # The best split of each leaf: gain, column and place, and the sums to its left.
+    gains, best, lefts = np.zeros(most), np.zeros((most, 2), np.int64), np.zeros((most, 3))
+    last[0] = n
+    for i in range(n):
+        totals[0, 0] += gradients[i]
+        totals[0, 1] += hessians[i]
+        totals[0, 2] += 1.0
+    add_rows(rows, members, gradients, hessians, of_bins[0])
+    gains[0] = best_split(rows, of_bins[0], totals[0], limits, best[0], lefts[0])
+    n_leaves = 1
+    while n_leaves < most:
+        left, right = np.argmax(gains[:n_leaves]), n_leaves
+        if gains[left] <= 0.0:
+            break
+        split, column, place = n_leaves - 1, best[left, 0], best[left, 1]
+        columns[split], places[split] = column, place
+        if split > 0:
+            children[parents[left, 0], parents[left, 1]] = split
+        parents[left], parents[right] = (split, 0), (split, 1)
+        n_left = divide(rows.codes[column], place, members[first[left] : last[left]], spare)
+        first[right], last[right], last[left] = first[left] + n_left, last[left], first[left] + n_left
+        totals[right] = totals[left] - lefts[left]
+        totals[left] = lefts[left]
+        n_leaves += 1
+        small, large = left, right
+        if totals[left, 2] > totals[right, 2]:
+            small, large = right, left
+        gains[left], gains[right] = 0.0, 0.0
+        if n_leaves == most or totals[large, 2] < 2 * limits.least_rows:
+            continue
+        # Only the rows of the smaller leaf are added up. The larger leaf has the rest of the sums of both.
+        if large == right:
+            of_bins[right] = of_bins[left]
+        add_rows(rows, members[first[small] : last[small]], gradients, hessians, of_bins[small])
+        of_large, of_small = of_bins[large], of_bins[small]
+        for b in range(of_large.shape[0]):
+            for k in range(3):
+                of_large[b, k] -= of_small[b, k]
+        for leaf in (left, right):
+            if totals[leaf, 2] >= 2 * limits.least_rows:
+                gains[leaf] = best_split(rows, of_bins[leaf], totals[leaf], limits, best[leaf], lefts[leaf])
+    for leaf in range(n_leaves):
+        values[leaf] = -limits.rate * totals[leaf, 0] / (totals[leaf, 1] + limits.penalty)
+        if n_leaves > 1:
+            children[parents[leaf, 0], parents[leaf, 1]] = -1 - leaf
+        for member in members[first[leaf] : last[leaf]]:
+            sums[member] += values[leaf]
+    n_splits = n_leaves - 1
+    return columns[:n_splits].copy(), places[:n_splits].copy(), children[:n_splits].copy(), values[:n_leaves].copy()
