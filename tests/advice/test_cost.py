@@ -157,12 +157,12 @@ def test_searched_kernels_take_a_search_corrections_and_trees():
     assert "corrections" not in {stage.name for stage in cost(10**5, 28, 1024, kernel="auto", memory=2**26).stages}
 
 
-def test_few_rows_grow_trees_in_one_thread():
-    few, many = (
-        [cost(n, 10, 512, kernel="auto", threads=k).seconds_of("growth") for k in (1, 4)] for n in (10**4, 10**5)
-    )
-    assert few[1] == pytest.approx(few[0])
-    assert many[1] == pytest.approx(many[0] / 4)
+def test_a_thread_grows_the_trees_of_a_fold_or_of_a_target():
+    tables = ((10**5, 1), (10**5, 2), (7999, 1))
+    for (n, n_targets), n_threads in zip(tables, (1, 2, 3), strict=True):
+        options = {"kernel": "auto", "n_targets": n_targets}
+        one, four = (cost(n, 10, 512, threads=k, **options).seconds_of("growth") for k in (1, 4))
+        assert four == pytest.approx(one / n_threads)
 
 
 def test_all_of_few_rows_are_left_out_for_trees():
@@ -233,7 +233,7 @@ def test_constants_of_a_machine_are_positive():
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
 def test_threads_divide_what_they_share_once(kernel, solver):
     one, four = (cost(10**5, 28, 1024, kernel=kernel, solver=solver, threads=threads) for threads in (1, 4))
-    alone = {"drawing", "eigenvectors"}
+    alone = {"drawing", "eigenvectors", "growth"}
     for before, after in zip(one.stages, four.stages, strict=True):
         for (name, seconds), (_, shared) in zip(before.parts.items(), after.parts.items(), strict=True):
             assert shared == pytest.approx(seconds if name in alone else seconds / 4), name

@@ -13,6 +13,7 @@ from phimap.kernels.images import inverse_roots
 from phimap.ops import Ops
 from phimap.ops.activations import NAMES
 from phimap.ops.primitive import PRIMITIVES, Primitive
+from phimap.ops.primitives.boosting import BinnedRows, TreeLimits
 
 
 class Draw:
@@ -362,6 +363,19 @@ def trees(run, draw):
         places = draw.places(d, n_splits).astype(np.int32), thresholds, children.astype(np.int32)
         run("add_tree_values", rows, *places, draw.floats(n_splits + 1), roots.astype(np.int32), out)
         yield out
+
+
+@example("grow_tree")
+def grown_trees(run, draw):
+    n = 20 * draw.rows
+    for d, n_leaves in [(1, 2), (3, 5), (6, 64)]:
+        # Counts with a common bin, a constant column, and numbers.
+        n_bins = np.resize([3, 1, 40], d)
+        codes = np.minimum(draw.rng.poisson(0.3 * n_bins[:, None] ** 1.2, (d, n)), n_bins[:, None] - 1)
+        rows = BinnedRows.of(codes.astype(np.uint8), n_bins)
+        limits, sums = TreeLimits(n_leaves, 4, 0.5, 0.1, 0.3), draw.rng.standard_normal(n)
+        yield from run("grow_tree", rows, draw.rng.standard_normal(n), draw.rng.random(n), limits, sums)
+        yield sums
 
 
 @example("mondrian_leaves", "grid_cells", "write_cells")

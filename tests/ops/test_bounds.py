@@ -7,6 +7,7 @@ import pytest
 
 from phimap.ops import host
 from phimap.ops.primitives.activation import interpolate, rectify
+from phimap.ops.primitives.boosting import BinnedRows, TreeLimits, grow_tree
 from phimap.ops.primitives.convolutions import convolution_transforms, convolutions
 from phimap.ops.primitives.cosines import cos_shift, cos_sin
 from phimap.ops.primitives.fastfood_blocks import fastfood_blocks
@@ -41,6 +42,7 @@ def samples(columns: np.ndarray, width: int = 8) -> tuple:
 
 
 KEYS = np.zeros(2, np.uint64)
+LIMITS = TreeLimits(2, 1, 0.0, 0.1, 0.1)
 
 CALLS = {
     "trees: a column outside": lambda: add_tree_values(
@@ -49,6 +51,10 @@ CALLS = {
     "trees: few outputs": lambda: add_tree_values(
         OPS, ones(2, 3), places(0), ones(1), places(-1, -2)[None], ones(2), places(0), ones(1, 1)
     ),
+    "boosting: few gradients": lambda: grow_tree(
+        OPS, BinnedRows.of(np.zeros((1, 3), np.uint8), places(1)), ones(2), ones(3), LIMITS, ones(3)
+    ),
+    "boosting: a code outside": lambda: BinnedRows.of(np.full((1, 3), 2, np.uint8), places(2)),
     "cells: many partitions": lambda: write_cells(OPS, KEYS[None], 4, 4, 1.0, ones(1, 4)),
     "cells: a narrow output": lambda: write_cells(OPS, KEYS[None], 4, 8, 1.0, ones(1, 7)),
     "mondrian: a box of more columns": lambda: mondrian_leaves(OPS, ones(2, 3), ones(4), ones(4), KEYS),

@@ -33,11 +33,11 @@ _MAPS = {
 # features, per feature of a row.
 _MOMENT_BYTES, _SUM_BYTES = 150, 12
 # Numbers of operations. First line: for drawing a feature, for a search of normal effort, and for each column in the
-# search. Second line: for corrections, for each row in corrections, for a tree, and for each number of the table in a
-# tree. The operations of search, corrections and trees depend on the data: on ten tables most were between half and
+# search. Second line: for corrections, for each row in corrections, and in a tree for each column and for each number of
+# the table. The operations of search, corrections and trees depend on the data: on ten tables most were between half and
 # twice these numbers.
 _DRAW, _SEARCH, _SEARCH_COLUMN = 1e7, 6.5e11, 2e9
-_CORRECTIONS, _CORRECTED_ROW, _TREE, _TREE_CELL = 1e11, 4e6, 2e8, 1e3
+_CORRECTIONS, _CORRECTED_ROW, _TREE_COLUMN, _TREE_CELL = 1e11, 4e6, 5e6, 7e2
 # Typical number of boosting rounds. Number of times that trees are grown if there are few rows: once in each of three
 # folds.
 _ROUNDS, _GROWTHS_OF_FEW = 150, 3
@@ -380,8 +380,8 @@ class _Clock:
         """The stage that grows boosted trees."""
         work = self.work
         n_trees = _ROUNDS * work.n_targets * (_GROWTHS_OF_FEW if work.trees_in_folds else 1)
-        growth = self.machine.products(n_trees * (_TREE + _TREE_CELL * work.n_train * work.n_columns), 4)
-        # `_over_rows` divides by the number of all threads, but trees of few rows grow on fewer threads.
+        growth = self.machine.products(n_trees * work.n_columns * (_TREE_COLUMN + _TREE_CELL * work.n_train), 4)
+        # `_over_rows` divides by the number of all threads, but trees may grow on fewer threads.
         return self._over_rows("trees", {"growth": growth * work.threads / work.tree_threads})
 
     def _passes(self) -> StageCost:

@@ -195,10 +195,10 @@ class Workload:
 
     @property
     def tree_threads(self) -> int:
-        """Number of threads that grow trees."""
-        from phimap.learn.trees.growth import ROWS_OF_THREAD
+        """Number of threads that grow trees: a thread grows the trees of a fold or of a target."""
+        from phimap.learn.average import FOLDS
 
-        return max(1, min(self.threads, self.n_train // ROWS_OF_THREAD))
+        return min(self.threads, FOLDS if self.trees_in_folds else self.n_targets)
 
     @property
     def n_parts(self) -> int:

@@ -19,6 +19,7 @@ from phimap.learn.rows.validation import ValidationRows
 from phimap.learn.settings import FitSettings
 from phimap.learn.solver import HeldOutScores
 from phimap.learn.targets.base import Targets
+from phimap.learn.trees.bins import most_bins
 from phimap.learn.trees.growth import Boosting, TreeRows
 from phimap.learn.weights import joined_weights, weighted_mean
 from phimap.ops import ops_for, run_tasks
@@ -42,14 +43,17 @@ _PARTS = 5
 _MISSED = 0.25
 # The error of the average is measured after every `_STEP` rounds. The number of rounds with the least error is chosen.
 _STEP = 10
-# Bytes that one row takes for each column, and for each target. Per column: 8 in the joined rows, 8 in the rows of the
-# training part, 8 in scikit-learn's float64 copy, and 1 in its bins. Per target: two encodings, sums and gradients.
-_COLUMN_BYTES, _TARGET_BYTES = 25, 64
+# Bytes that one row takes for each column without folds and with folds, and for each target. Per column without folds:
+# 8 in the joined rows, 1 in their codes, and 5 in the codes and entries of the training part. With folds: three training
+# parts of two thirds, the rows left out, and all rows. Per target: two encodings, sums, and derivatives.
+_COLUMN_BYTES, _FOLDED_BYTES, _TARGET_BYTES = 14, 32, 72
+# Bytes that one bin takes: three sums in each of 16 leaves, for three folds.
+_BIN_BYTES = 1152
 # For labels, and with `scoring`, errors are compared at shares of the trees that are multiples of one by this number.
 _N_SHARES = 20
 #: Number of folds, and least number of rows for which validation rows replace the folds. A model of fewer rows has no
 #: corrections, so its leave-one-out errors are known at every row.
-_FOLDS, FOLDED_ROWS = 3, 8000
+FOLDS, FOLDED_ROWS = 3, 8000
 # Largest number of leaves of a tree with folds, and without. With folds, there are few rows, four growths, and smaller
 # trees are about as good.
 _FEW_LEAVES, _MANY_LEAVES = 16, 31
@@ -78,8 +82,9 @@ def may_grow(fitted: Fitted, rows: Any, n_rows: int, settings: FitSettings) -> b
 
 
 def trees_memory(n_rows: int, n_columns: int, n_outputs: int) -> int:
-    """Return the bytes that `n_rows` rows take while trees are grown; `may_grow` allows a quarter of the budget."""
-    return n_rows * (n_columns * _COLUMN_BYTES + n_outputs * _TARGET_BYTES)
+    """Return the bytes that the growth of trees takes for `n_rows` rows; `may_grow` allows a quarter of the budget."""
+    of_column = _FOLDED_BYTES if n_rows < FOLDED_ROWS else _COLUMN_BYTES
+    return n_rows * (n_columns * of_column + n_outputs * _TARGET_BYTES) + n_columns * most_bins(n_columns) * _BIN_BYTES
 
 
 def with_trees(
@@ -190,10 +195,10 @@ def _folds(rows: TreeRows, places: np.ndarray | None) -> np.ndarray:
     No fold divides a unit. Without units, each fold contains the classes in proportion.
     """
     if places is not None:
-        return np.unique(places, return_inverse=True)[1] % _FOLDS
+        return np.unique(places, return_inverse=True)[1] % FOLDS
     labels = rows.labels if rows.has_labels else np.zeros(len(rows.Y))
     folds = np.empty(len(labels), np.intp)
-    folds[np.argsort(labels, kind="stable")] = np.arange(len(labels)) % _FOLDS
+    folds[np.argsort(labels, kind="stable")] = np.arange(len(labels)) % FOLDS
     return folds
 
 

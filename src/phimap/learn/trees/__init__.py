@@ -4,7 +4,8 @@ A kernel model is a smooth function of the columns; trees have jumps at threshol
 has a smaller error than either.
 
 - ``ensemble``: the record of the trees, and their outputs.
-- ``growth``: scikit-learn's boosting, converted to the record.
+- ``bins``: the bins of numbers between which trees split.
+- ``growth``: histogram gradient boosting.
 
 `phimap.learn.average` chooses the number of trees and their share in the outputs, by the errors of rows left out.
 """

@@ -37,7 +37,7 @@ class Bins:
         The last bits of the numbers are left out: 4 bits in float32, 16 in float64. Otherwise an edge could separate
         numbers that differ only by rounding, and the same rows, computed on another machine, could reach other leaves.
         """
-        most = int(np.clip(_MOST // max(X.shape[1], 1), 2, _MOST_OF_COLUMN))
+        most = most_bins(X.shape[1])
         edges = [rounded_down(_edges(_truncated(column), most), X.dtype) for column in X.T]
         starts = np.cumsum([0, *(column.size for column in edges)])
         return cls(np.concatenate([*edges, np.empty(0, X.dtype)]), starts)
@@ -57,6 +57,11 @@ class Bins:
     def thresholds(self, columns: np.ndarray, places: np.ndarray) -> np.ndarray:
         """Return the edges (k,) above the given bins: the places (k,) are codes in the columns (k,)."""
         return self.edges[self.edge_starts[columns] + places]
+
+
+def most_bins(n_columns: int) -> int:
+    """Return the largest number of bins of a column of rows with so many columns."""
+    return int(np.clip(_MOST // max(n_columns, 1), 2, _MOST_OF_COLUMN))
 
 
 def _edges(column: np.ndarray, most: int) -> np.ndarray:

@@ -38,8 +38,10 @@ class BinnedRows(NamedTuple):
 
     @classmethod
     def of(cls, codes: np.ndarray, n_bins: np.ndarray) -> BinnedRows:
-        """Return rows with the given `codes` (d, n), of which column j has ``n_bins[j]``."""
+        """Return rows with the given `codes` (d, n), which are less than ``n_bins`` (d,) in each column."""
         d, n = codes.shape
+        if (codes.max(axis=1, initial=0) >= n_bins).any():
+            raise ValueError("`codes` must be less than the number of bins of their column. Fit the model again.")
         bin_starts = np.concatenate([[0], np.cumsum(n_bins)]).astype(np.int64)
         common, counts = np.full(d, -1, np.int64), np.zeros(n, np.int64)
         for j, column in enumerate(codes):
@@ -147,7 +149,7 @@ def _best_split(
     """
     best = (0.0, -1, -1)
     gradient, hessian = gradients[members].sum(), hessians[members].sum()
-    for column, codes in enumerate(rows.codes[:, members]):
+    for column, codes in enumerate(rows.codes[:, members] if len(members) else ()):
         g, h, n = (np.cumsum(np.bincount(codes, w)) for w in (gradients[members], hessians[members], None))
         is_allowed = np.minimum(n, len(members) - n) >= limits.least_rows
         is_allowed &= np.minimum(h, hessian - h) >= limits.least_hessian
@@ -167,5 +169,5 @@ def _(
 
     # The compiled loop does not check bounds.
     if not len(gradients) == len(hessians) == len(sums) == rows.codes.shape[1]:
-        raise ValueError("`gradients`, `hessians` and `sums` must have a number for each row.")
+        raise ValueError("`gradients`, `hessians` and `sums` must have a number for each row. Fit the model again.")
     return GrownTree(*boosting.grow_tree(rows, gradients, hessians, limits, sums))
