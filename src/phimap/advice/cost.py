@@ -33,9 +33,9 @@ _MAPS = {
 # features, per feature of a row.
 _MOMENT_BYTES, _SUM_BYTES = 150, 12
 # Numbers of operations. First line: for drawing a feature, for a search of normal effort, and for each column in the
-# search. Second line: for corrections, for each row in corrections, and in a tree for each column and for each number of
-# the table. The operations of search, corrections and trees depend on the data: on ten tables most were between half and
-# twice these numbers.
+# search. Second line: for corrections, for each row in corrections, and in a tree for each column and for each number
+# of the table. The operations of search, corrections and trees depend on the data: on ten tables most were between half
+# and twice these numbers.
 _DRAW, _SEARCH, _SEARCH_COLUMN = 1e7, 6.5e11, 2e9
 _CORRECTIONS, _CORRECTED_ROW, _TREE_COLUMN, _TREE_CELL = 1e11, 4e6, 5e6, 7e2
 # Typical number of boosting rounds. Number of times that trees are grown if there are few rows: once in each of three

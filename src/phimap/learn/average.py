@@ -38,15 +38,12 @@ _LEAST_ROUNDS = 100
 # Rounds are added in up to this many equal parts. The last part is the first that lowers the squared error by less than
 # `_LEAST_GAIN` times the squared error without trees.
 _PARTS = 5
-# If more than this share of the rows was left out, trees are grown again on all rows. A smaller share makes little
-# difference.
-_MISSED = 0.25
 # The error of the average is measured after every `_STEP` rounds. The number of rounds with the least error is chosen.
 _STEP = 10
 # Bytes that one row takes for each column without folds and with folds, and for each target. Per column without folds:
-# 8 in the joined rows, 1 in their codes, and 5 in the codes and entries of the training part. With folds: three training
-# parts of two thirds, the rows left out, and all rows. Per target: two encodings, sums, and derivatives.
-_COLUMN_BYTES, _FOLDED_BYTES, _TARGET_BYTES = 14, 32, 72
+# 8 in the joined rows, 1 in their codes, and 5 in the training part and in all rows. With folds: 8 in the rows left
+# out, and 5 in three training parts of two thirds. Per target: two encodings, sums, and derivatives.
+_COLUMN_BYTES, _FOLDED_BYTES, _TARGET_BYTES = 19, 32, 88
 # Bytes that one bin takes: three sums in each of 16 leaves, for three folds.
 _BIN_BYTES = 1152
 # For labels, and with `scoring`, errors are compared at shares of the trees that are multiples of one by this number.
@@ -120,9 +117,8 @@ def with_trees(
     the scorer.
 
     The rows left out are the validation rows. Below 8,000 rows, they are instead all rows of the sample except the
-    conformal rows, in three folds. While the share is chosen, trees are grown without the conformal rows, too. If more
-    than a quarter of the rows were left out, the same number of rounds is then grown on all rows. **Cost.** The cost of
-    the boosting; with folds, up to three times as much.
+    conformal rows, in three folds. While the share is chosen, trees are grown without the conformal rows, too. The
+    same number of rounds is then grown on all rows. **Cost.** Twice the cost of the boosting; with folds, three times.
     """
     n_jobs, held_out = settings.n_jobs, validation.held_out_keys
     with stages.stage("trees", _most_rounds(fitted.targets.n_outputs), "rounds") as advance:
@@ -153,7 +149,6 @@ def with_trees(
         if chosen is None:
             return fitted, of_kernel
         n_rounds, share = chosen
-        trees = parts[0][0].rounds(0, n_rounds)
         by_fold = [boosting.rounds(0, n_rounds).outputs(X_held, n_jobs) for boosting, _ in parts]
         # No boosting has seen the conformal rows, so they get the mean over the folds. The rows of a fold get the
         # outputs of the boosting that was grown without this fold.
@@ -161,12 +156,12 @@ def with_trees(
         for found, (_, own) in zip(by_fold, parts, strict=True):
             outputs[own] = found[own]
         errors = left_out.rows.targets - outputs
-        if len(held) > _MISSED * len(keys):
-            grown = boosting_of(every).grow(n_rounds)
-            seen = left_out.rows.targets - grown.outputs(X_held, n_jobs)
-            # Trees normally have smaller errors at the rows on which they were grown. Larger errors mean that the
-            # boosting on all rows has diverged.
-            trees = grown if np.square(seen[~conformal]).sum() <= np.square(errors[~conformal]).sum() else trees
+        trees = boosting_of(every).grow(n_rounds)
+        seen = left_out.rows.targets - trees.outputs(X_held, n_jobs)
+        # Trees normally have smaller errors at the rows on which they were grown. Larger errors mean that the boosting
+        # on all rows has diverged.
+        if np.square(seen[~conformal]).sum() > np.square(errors[~conformal]).sum():
+            trees = parts[0][0].rounds(0, n_rounds)
     left_out = left_out._replace(errors=left_out.errors + share * (errors - left_out.errors))
     calibration = calibration_of(fitted.targets, left_out.part(~conformal), settings.loss)
     trees = replace(trees, share=share, keys=left_out.keys[~conformal], errors=left_out.errors[~conformal])
