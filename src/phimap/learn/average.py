@@ -24,9 +24,9 @@ from phimap.learn.trees.growth import Boosting, TreeRows
 from phimap.learn.weights import joined_weights, weighted_mean
 from phimap.ops import ops_for, run_tasks
 
-#: Least number of rows for which trees are grown. With fewer rows, there are too few validation rows to choose the
-#: share of the trees in the average.
-LEAST_ROWS = 1000
+#: Least number of rows for which trees are grown. With fewer rows, too few errors would determine the share of the
+#: trees in the average.
+LEAST_ROWS = 300
 # Largest number of rounds; largest number of trees of all targets together; learning rate times the largest number of
 # rounds; largest learning rate. The rate is `_PATH / _most_rounds(n_outputs)`, but at most `_MOST_RATE`, so that fewer
 # rounds take larger steps.
@@ -117,17 +117,18 @@ def with_trees(
     the scorer.
 
     The rows left out are the validation rows. Below 8,000 rows, they are instead all rows of the sample except the
-    conformal rows, in three folds. While the share is chosen, trees are grown without the conformal rows, too. The
-    same number of rounds is then grown on all rows. **Cost.** Twice the cost of the boosting; with folds, three times.
+    rows reserved for intervals, in three folds. While the share is chosen, trees are grown without the reserved rows,
+    too. The same number of rounds is then grown on all rows. **Cost.** Twice the cost of the boosting; with folds,
+    three times.
     """
     n_jobs, held_out = settings.n_jobs, validation.held_out_keys
     with stages.stage("trees", _most_rounds(fitted.targets.n_outputs), "rounds") as advance:
         X, every, keys = _gathered(fitted, rows, validation.sample)
         crosses = _takes_folds(validation)
-        validates = ~left_out.conformal if crosses else np.isin(left_out.keys, held_out.validation)
-        of_kernel, left_out = left_out, left_out.some(np.flatnonzero(validates | left_out.conformal))
+        validates = ~left_out.reserved if crosses else np.isin(left_out.keys, held_out.validation)
+        of_kernel, left_out = left_out, left_out.some(np.flatnonzero(validates | left_out.reserved))
         places = None if validation.units is None else validation.units.places_of(left_out.keys)
-        conformal, by_key = left_out.conformal, np.argsort(keys, kind="stable")
+        reserved, by_key = left_out.reserved, np.argsort(keys, kind="stable")
         held = by_key[np.searchsorted(keys[by_key], left_out.keys)]
         X_held = X[held]
         boosting_of = partial(
@@ -136,10 +137,10 @@ def with_trees(
             n_leaves=_FEW_LEAVES if crosses else _MANY_LEAVES,
             n_jobs=n_jobs,
         )
-        folds = np.where(conformal, -1, _folds(every.rows(held), places) if crosses else 0)
+        folds = np.where(reserved, -1, _folds(every.rows(held), places) if crosses else 0)
         parts = [
             (
-                boosting_of(every.rows(np.setdiff1d(np.arange(len(keys)), held[(folds == fold) | conformal]))),
+                boosting_of(every.rows(np.setdiff1d(np.arange(len(keys)), held[(folds == fold) | reserved]))),
                 folds == fold,
             )
             for fold in range(folds.max() + 1)
@@ -150,7 +151,7 @@ def with_trees(
             return fitted, of_kernel
         n_rounds, share = chosen
         by_fold = [boosting.rounds(0, n_rounds).outputs(X_held, n_jobs) for boosting, _ in parts]
-        # No boosting has seen the conformal rows, so they get the mean over the folds. The rows of a fold get the
+        # No boosting has seen the reserved rows, so they get the mean over the folds. The rows of a fold get the
         # outputs of the boosting that was grown without this fold.
         outputs = np.mean(by_fold, axis=0)
         for found, (_, own) in zip(by_fold, parts, strict=True):
@@ -160,16 +161,16 @@ def with_trees(
         seen = left_out.rows.targets - trees.outputs(X_held, n_jobs)
         # Trees normally have smaller errors at the rows on which they were grown. Larger errors mean that the boosting
         # on all rows has diverged.
-        if np.square(seen[~conformal]).sum() > np.square(errors[~conformal]).sum():
+        if np.square(seen[~reserved]).sum() > np.square(errors[~reserved]).sum():
             trees = parts[0][0].rounds(0, n_rounds)
     left_out = left_out._replace(errors=left_out.errors + share * (errors - left_out.errors))
-    calibration = calibration_of(fitted.targets, left_out.part(~conformal), settings.loss)
-    trees = replace(trees, share=share, keys=left_out.keys[~conformal], errors=left_out.errors[~conformal])
+    calibration = calibration_of(fitted.targets, left_out.part(~reserved), settings.loss)
+    trees = replace(trees, share=share, keys=left_out.keys[~reserved], errors=left_out.errors[~reserved])
     return replace(fitted, trees=trees, calibration=calibration), left_out
 
 
 def _takes_folds(validation: ValidationRows) -> bool:
-    """Whether trees are validated in folds of the sample without the conformal rows; if not, on the validation rows.
+    """Whether trees are validated in folds of the sample without the reserved rows; if not, on the validation rows.
 
     Folds are used below 8,000 rows, where the validation rows, a tenth of all rows, are too few. They are not used if
     the latest rows are held out.
@@ -244,7 +245,7 @@ def _chosen(
     if not all(boosting.knows_all_classes for boosting, _ in parts):
         return None
     most = _most_rounds(left_out.errors.shape[1])
-    chooses, n_part, sums = ~left_out.conformal, most // _PARTS, np.zeros((len(X), left_out.errors.shape[1]))
+    chooses, n_part, sums = ~left_out.reserved, most // _PARTS, np.zeros((len(X), left_out.errors.shape[1]))
     some, errors = left_out.part(chooses), left_out.errors[chooses]
     counted = left_out.rows.weights_or_ones[chooses]
     least = without = counted @ np.square(errors).sum(axis=1)

@@ -51,6 +51,11 @@ class LeftOut(NamedTuple):
     errors: np.ndarray
     conformal: np.ndarray
 
+    @property
+    def reserved(self) -> np.ndarray:
+        """Mask (r,) of the rows that serve the intervals alone; none below 1,000 rows, where all rows are conformal."""
+        return self.conformal & ~self.conformal.all()
+
     def part(self, chosen: np.ndarray) -> HeldOutScores:
         """Return predictions, targets and weights of the rows `chosen`, a mask or indices."""
         targets = self.rows.targets[chosen]
