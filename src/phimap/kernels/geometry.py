@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from phimap.ops import openmp_threads
+from phimap.ops import single_threaded_openmp
 
 # These functions of rows are dispatched on the type of `X`, so that `phimap.exports` can add bodies for the arrays that
 # it traces.
@@ -86,7 +86,7 @@ def city_block_distances(X: Rows, Y: Rows, scale: float | np.ndarray = 1.0) -> n
     if sparse.issparse(X):
         from sklearn.metrics.pairwise import manhattan_distances
 
-        with openmp_threads(1):
+        with single_threaded_openmp():
             return manhattan_distances(*(_short_indices(scaled_columns(rows, scale)) for rows in (X, Y)))
     from scipy.spatial.distance import cdist
 

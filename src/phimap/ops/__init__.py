@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from phimap.ops.base import Array, Ops
-from phimap.ops.threads import one_thread, openmp_threads, run_tasks, single_threaded_blas
+from phimap.ops.threads import one_thread, run_tasks, single_threaded_blas, single_threaded_openmp
 
 __all__ = [
     "Array",
@@ -21,10 +21,10 @@ __all__ = [
     "host",
     "is_tensor",
     "one_thread",
-    "openmp_threads",
     "ops_for",
     "run_tasks",
     "single_threaded_blas",
+    "single_threaded_openmp",
     "to_device",
     "to_host",
     "torch_for",

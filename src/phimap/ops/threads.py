@@ -130,13 +130,13 @@ def single_threaded_blas() -> Iterator[None]:
         _limits.leave()
 
 
-def openmp_threads(n_threads: int) -> AbstractContextManager[Any]:
-    """Limit OpenMP, which scikit-learn uses, to a number of threads for the duration of a `with` block.
+def single_threaded_openmp() -> AbstractContextManager[Any]:
+    """Limit OpenMP, which scikit-learn uses, to one thread for the duration of a `with` block.
 
     With more than one thread, GNU's OpenMP waits for ever in a forked process if the parent has used several threads.
     scikit-learn must be imported before the first call, because the OpenMP libraries are looked for only once.
     """
-    return _openmp().limit(limits=n_threads)
+    return _openmp().limit(limits=1)
 
 
 @cache

@@ -48,7 +48,8 @@ class TreeRows:
     def rows(self, chosen: np.ndarray) -> TreeRows:
         """Return some of the rows."""
         weights = None if self.weights is None else self.weights[chosen]
-        return replace(self, codes=self.codes[:, chosen], Y=self.Y[chosen], weights=weights)
+        # Indexing would return an array in Fortran order, whose columns are not contiguous.
+        return replace(self, codes=np.take(self.codes, chosen, axis=1), Y=self.Y[chosen], weights=weights)
 
     @property
     def labels(self) -> np.ndarray:
