@@ -17,7 +17,8 @@ _MOST_OF_COLUMN, _MOST = 255, 2**17
 class Bins:
     """Bins of the numbers of each column.
 
-    A column with few distinct numbers has a bin for each number. Otherwise the bins have about equally many rows.
+    A column with few distinct numbers has a bin for each number. Otherwise the bins have about equally many
+    rows, except for those of single numbers that have more.
 
     Attributes
     ----------
@@ -71,8 +72,13 @@ def _edges(column: np.ndarray, most: int) -> np.ndarray:
     middles = halves[:-1] + halves[1:]
     if numbers.size <= most:
         return middles
-    # Each number has a rank from 0 to 1, and numbers whose ranks are in the same part share a bin.
-    parts = np.floor(most * (np.cumsum(counts) - counts / 2) / column.size)
+    # Numbers with more rows than an average bin count as one bin, so that the other numbers share all the other bins.
+    size = column.size / most
+    while (heavy := counts > size).any() and (lighter := counts[~heavy].sum() / (most - heavy.sum())) < size:
+        size = lighter
+    shares = np.minimum(counts / size, 1)
+    # Numbers whose ranks, in bins, have the same integer part share a bin.
+    parts = np.floor(np.cumsum(shares) - shares / 2)
     return middles[np.diff(parts) > 0]
 
 

@@ -39,8 +39,6 @@ def best_split(rows, sums, total, limits, best, left):
             sums[common, 0], sums[common, 1], sums[common, 2] = g, h, m
         g, h, m = 0.0, 0.0, 0.0
         for b in range(start, stop - 1):
-            if sums[b, 2] == 0.0:
-                continue
             g, h, m = g + sums[b, 0], h + sums[b, 1], m + sums[b, 2]
             if m < limits.least_rows or h < limits.least_hessian:
                 continue
