@@ -36,7 +36,7 @@ FLAT = dict.fromkeys((256, 512, 1024), 1.0)
 def test_widths_are_tried_where_the_last_doubling_leaves_a_doubt(errors, n_rows, known, expected, tried, monkeypatch):
     asked = []
 
-    def run_trial(make, roots, sample, alpha, *, keeps_fits):
+    def run_trial(make, roots, sample, alpha):
         asked.append(make.args[1])
         return SimpleNamespace(error=errors[asked[-1]])
 

@@ -17,10 +17,10 @@ def trial_bytes(width: int) -> int:
     """Return the bytes that a trial with maps of `width` features takes.
 
     A trial of many rows stores the features in float32. A trial of few rows stores a Gram matrix and a map for each of
-    four folds. The larger of these two numbers counts. A Gram matrix, a copy that is factorised, and partial sums are
-    added.
+    four folds. The larger of these two numbers counts. A map, a Gram matrix, a copy that is factorised, and partial
+    sums are added.
     """
-    return max(4 * TRIAL_ROWS * width, 64 * min(width, _WIDEST_OF_FEW) ** 2) + 24 * width**2
+    return max(4 * TRIAL_ROWS * width, 64 * min(width, _WIDEST_OF_FEW) ** 2) + 28 * width**2
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ def choose_width(
             return np.inf
         components, roots = min(width, small.n_learned), (None,) * len(small.folds())
         make = partial(found.family.trial_features, found.kernel, components, seed, None)
-        return run_trial(make, roots, small, alpha, keeps_fits=False).error
+        return run_trial(make, roots, small, alpha).error
 
     def least_gain(width: int) -> float:
         return _GAIN * max(1.0, n_rows * width**2 / (_QUICK * effort.most_products))
