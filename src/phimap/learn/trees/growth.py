@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -106,17 +107,16 @@ class Boosting:
 
     def grow(self, n_rounds: int) -> BoostedTrees:
         """Add rounds up to a total of `n_rounds`; a round has a tree for every target. Return the added rounds."""
-        ops, n_targets = host(np.float64), len(self._targets)
+        n_targets = len(self._targets)
         before = len(self._trees) // n_targets
         for _ in range(before, n_rounds):
-            gradients, hessians = self._derivatives()
-
-            def grown(target: int, of_loss: tuple[np.ndarray, np.ndarray] = (gradients, hessians)) -> GrownTree:
-                gradient, hessian = (values[target] for values in of_loss)
-                return grow_tree(ops, self._binned, gradient, hessian, self._limits, self._sums[target])
-
-            self._trees += run_tasks(grown, range(n_targets), self._n_jobs)
+            self._trees += run_tasks(partial(self._grown, *self._derivatives()), range(n_targets), self._n_jobs)
         return self.rounds(before, n_rounds)
+
+    def _grown(self, gradients: np.ndarray, hessians: np.ndarray, target: int) -> GrownTree:
+        """Return a tree for one target, given the derivatives (t, n), and add its values to the sums of the target."""
+        sums, ops = self._sums[target], host(np.float64)
+        return grow_tree(ops, self._binned, gradients[target], hessians[target], self._limits, sums)
 
     def _derivatives(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the first and second derivatives (t, n) of the loss of each row by the sums of its targets."""
@@ -132,26 +132,31 @@ class Boosting:
         """Return the trees of some rounds, with share 0. The baseline is 0 unless the rounds include the first."""
         rows, n_targets = self._rows, len(self._targets)
         trees = self._trees[first * n_targets : last * n_targets]
-        n_leaves = np.cumsum([0, *(tree.values.size for tree in trees)])
-        n_splits = n_leaves - np.arange(len(n_leaves))
-        columns, places = (np.concatenate(parts) for parts in zip(*((t.columns, t.places) for t in trees), strict=True))
-        starts = zip(n_splits, n_leaves, strict=False)
-        children = [
-            np.where(tree.children < 0, tree.children - leaf, tree.children + split)
-            for tree, (split, leaf) in zip(trees, starts, strict=False)
-        ]
+        columns, places, children, roots = _joined(trees)
         values = [spread * tree.values for spread, tree in zip(np.resize(self._spread, len(trees)), trees, strict=True)]
-        is_leaf = np.diff(n_leaves) == 1
-        dtype = rows.bins.edges.dtype
         return BoostedTrees(
             columns,
             rows.bins.thresholds(columns, places),
-            np.concatenate(children).astype(np.int32),
-            np.concatenate(values).astype(dtype),
-            np.where(is_leaf, -1 - n_leaves[:-1], n_splits[:-1]).astype(np.int32),
+            children,
+            np.concatenate(values).astype(rows.bins.edges.dtype),
+            roots,
             np.zeros(n_targets) if first else self._spread * self._baseline,
             rows.has_labels,
             0.0,
             np.empty(0),
             np.empty((0, n_targets)),
         )
+
+
+def _joined(trees: list[GrownTree]) -> tuple[np.ndarray, ...]:
+    """Return columns, places and children of the splits of all trees in one list, and the root of each tree."""
+    leaves_before = np.cumsum([0, *(tree.values.size for tree in trees)])
+    splits_before = leaves_before - np.arange(len(leaves_before))
+    children = [
+        np.where(tree.children < 0, tree.children - n_leaves, tree.children + n_splits)
+        for tree, n_leaves, n_splits in zip(trees, leaves_before, splits_before, strict=False)
+    ]
+    # The root of a tree of one leaf is that leaf.
+    roots = np.where(np.diff(leaves_before) == 1, -1 - leaves_before[:-1], splits_before[:-1])
+    columns, places = (np.concatenate(parts) for parts in zip(*((t.columns, t.places) for t in trees), strict=True))
+    return columns, places, np.concatenate(children).astype(np.int32), roots.astype(np.int32)
