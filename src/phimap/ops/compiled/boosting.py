@@ -64,7 +64,8 @@ def divide(codes, place, members, spare):
         else:
             spare[n_right] = member
             n_right += 1
-    members[n_left:] = spare[:n_right]
+    for i in range(n_right):
+        members[n_left + i] = spare[i]
     return n_left
 
 
@@ -96,11 +97,12 @@ def grow_tree(rows, gradients, hessians, limits, sums):
         columns[split], places[split] = column, place
         if split > 0:
             children[parents[left, 0], parents[left, 1]] = split
-        parents[left], parents[right] = (split, 0), (split, 1)
+        parents[left, 0], parents[left, 1], parents[right, 0], parents[right, 1] = split, 0, split, 1
         n_left = divide(rows.codes[column], place, members[first[left] : last[left]], spare)
         first[right], last[right], last[left] = first[left] + n_left, last[left], first[left] + n_left
-        totals[right] = totals[left] - lefts[left]
-        totals[left] = lefts[left]
+        for k in range(3):
+            totals[right, k] = totals[left, k] - lefts[left, k]
+            totals[left, k] = lefts[left, k]
         n_leaves += 1
         small, large = left, right
         if totals[left, 2] > totals[right, 2]:
@@ -110,12 +112,11 @@ def grow_tree(rows, gradients, hessians, limits, sums):
             continue
         # Only the rows of the smaller leaf are added up. The larger leaf has the rest of the sums of both.
         if large == right:
-            of_bins[right] = of_bins[left]
+            of_bins[right, :, :] = of_bins[left]
         add_rows(rows, members[first[small] : last[small]], gradients, hessians, of_bins[small])
-        of_large, of_small = of_bins[large], of_bins[small]
-        for b in range(of_large.shape[0]):
+        for b in range(of_bins.shape[1]):
             for k in range(3):
-                of_large[b, k] -= of_small[b, k]
+                of_bins[large, b, k] -= of_bins[small, b, k]
         for leaf in (left, right):
             if totals[leaf, 2] >= 2 * limits.least_rows:
                 gains[leaf] = best_split(rows, of_bins[leaf], totals[leaf], limits, best[leaf], lefts[leaf])
