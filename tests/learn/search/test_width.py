@@ -43,7 +43,7 @@ def test_widths_are_tried_where_the_last_doubling_leaves_a_doubt(errors, n_rows,
     monkeypatch.setattr(width, "run_trial", run_trial)
     family, log = radial(1.5, ()), TrialLog()
     best = KernelCandidate(family, "none", 0, 1.0, (None,), result=TrialResult(errors[1024], 6, []))
-    log.entries.append(TrialEntry(family.name, "none", 0, 1.0, 1024, 6000 if known else 5000, errors[1024]))
+    log.entries.append(TrialEntry(family.name, "none", 0, 1.0, 1024, 8000 if known else 5000, errors[1024]))
     sample = SearchSample(np.zeros((8000, 1)), np.zeros((8000, 1)), np.ones(8000))
     found = SearchResult(family.make(1.0), family, None, None, best=best)
     chosen = width.choose_width(found, sample, n_rows, 4096, seed=0, effort=EFFORTS["normal"], log=log)

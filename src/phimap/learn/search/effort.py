@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 #: Largest number of rows of a trial that compares widths.
-TRIAL_ROWS = 6000
+TRIAL_ROWS = 8000
 # Numbers of features that the maps of a rung may have, and largest number that `trial_bytes` counts for the maps of
 # four folds, which are used only if there are few rows.
 _WIDTHS, _WIDEST_OF_FEW = (256, 512, 1024, 2048), 1024

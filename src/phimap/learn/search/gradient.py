@@ -19,7 +19,7 @@ from phimap.ops import ops_for, to_host
 _LEAST_DIRECTIONS, _MOST_DIRECTIONS = 32, 128
 # Number of rows of a stage. One half of them is the training part, the other half the held-out part. Later stages have
 # twice as many rows and directions.
-_ROWS = 2000
+_ROWS = 2500
 # Number of rows whose derivatives are computed together: few enough for the cache to hold them.
 _BLOCK = 512
 # A stage may evaluate the loss this many times more than it has steps, because line searches need evaluations, too.
