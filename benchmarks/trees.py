@@ -57,7 +57,7 @@ def main() -> None:
         with threadpool_limits(1):
             found = {task: seconds.cpu for task, seconds in least_seconds(tasks, 3).items()}
         ours = found["ours"]
-        shown = f"{found['scikit-learn'] / ours:>20.1f} {found['LightGBM'] / ours:>16.2f} {ours / found['copy']:>12.0f}"
+        shown = f"{found['scikit-learn'] / ours:>20.1f} {found['LightGBM'] / ours:>16.2f} {ours / found['copy']:>12.1f}"
         print(f"{name:<10} {len(X):>6} {X.shape[1]:>7} {n_trees:>5} {ours:>9.2f} {shown}", flush=True)
 
 
