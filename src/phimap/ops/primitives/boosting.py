@@ -13,8 +13,8 @@ from phimap.ops.primitive import host_primitive
 class BinnedRows(NamedTuple):
     """Rows whose numbers are replaced by codes of bins: small integers in the order of the numbers.
 
-    More than half the rows of a sparse column have the same code. Such a common bin is left out of the sums over the
-    rows of a leaf, because it has the rest of the rows. Indicators and counts take much less time this way.
+    More than half the rows of a sparse column have the same code. The rows in such a common bin are not added up: its
+    sums are those of the leaf minus those of the other bins. Indicators and counts take much less time this way.
 
     Attributes
     ----------
@@ -59,12 +59,12 @@ class BinnedRows(NamedTuple):
 
 
 class TreeLimits(NamedTuple):
-    """What bounds the growth of a tree.
+    """Limits of the growth of a tree, and what its values depend on.
 
     Attributes
     ----------
     n_leaves : int
-        Most leaves.
+        Largest number of leaves.
     least_rows : int
         Least number of rows in a leaf.
     least_hessian : float
