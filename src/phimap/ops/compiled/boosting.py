@@ -46,7 +46,8 @@ def best_split(rows, sums, total, limits, best, left):
                 break
             rest, curvature = gradient - g, hessian - h + limits.penalty
             found = g * g / (h + limits.penalty) + rest * rest / curvature - without
-            if found > gain:
+            # An empty bin divides the rows as the bin before it. Its sums may be the rounding of a difference.
+            if found > gain and sums[b, 2] != 0.0:
                 gain = found
                 best[0], best[1] = column, b - start
                 left[0], left[1], left[2] = g, h, m
