@@ -197,8 +197,9 @@ class Workload:
     def tree_threads(self) -> int:
         """Number of threads that grow trees: a thread grows the trees of a fold or of a target."""
         from phimap.learn.average import FOLDS
+        from phimap.learn.trees.growth import MOST_TOGETHER
 
-        return min(self.threads, FOLDS if self.trees_in_folds else self.n_targets)
+        return min(self.threads, FOLDS if self.trees_in_folds else min(self.n_targets, MOST_TOGETHER))
 
     @property
     def n_parts(self) -> int:

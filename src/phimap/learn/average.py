@@ -20,7 +20,7 @@ from phimap.learn.settings import FitSettings
 from phimap.learn.solver import HeldOutScores
 from phimap.learn.targets.base import Targets
 from phimap.learn.trees.bins import most_bins
-from phimap.learn.trees.growth import Boosting, TreeRows
+from phimap.learn.trees.growth import MOST_TOGETHER, Boosting, TreeRows
 from phimap.learn.weights import joined_weights, weighted_mean
 from phimap.ops import ops_for, run_tasks
 
@@ -44,8 +44,6 @@ _STEP = 10
 # 8 in the joined rows, 1 in their codes, and 5 in the training part and in all rows. With folds: 8 in the rows left
 # out, and 5 in three training parts of two thirds. Per target: two encodings, sums, and derivatives.
 _COLUMN_BYTES, _FOLDED_BYTES, _TARGET_BYTES = 19, 32, 88
-# Bytes that one bin takes: three sums in each of 16 leaves, for three folds.
-_BIN_BYTES = 1152
 # For labels, and with `scoring`, errors are compared at shares of the trees that are multiples of one by this number.
 _N_SHARES = 20
 #: Number of folds, and least number of rows for which validation rows replace the folds. A model of fewer rows has no
@@ -54,6 +52,8 @@ FOLDS, FOLDED_ROWS = 3, 8000
 # Largest number of leaves of a tree with folds, and without. With folds, there are few rows, four growths, and smaller
 # trees are about as good.
 _FEW_LEAVES, _MANY_LEAVES = 16, 31
+# Bytes that one bin takes: three sums in float64 for each leaf of the trees that grow at the same time.
+_BIN_BYTES = 24 * max(FOLDS * _FEW_LEAVES, MOST_TOGETHER * _MANY_LEAVES)
 # Trees are kept only if they lower the squared error by at least `_LEAST_GAIN` times the squared error without trees.
 # This gain must also be at least `_LEAST_RATIO` times its standard error over rows or units.
 _LEAST_GAIN, _LEAST_RATIO = 0.005, 1.0

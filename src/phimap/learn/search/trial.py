@@ -97,9 +97,8 @@ def run_trial(
         X = rooted(sample.X[training], root)
         feature_map = make().fit(X)
         rows = np.asarray(to_host(feature_map.transform(X))), sample.Y[training], sample.weights[training]
-        path = _RidgePath(feature_map.record_, rows, n_jobs)
-        path.hold_out(rooted(sample.X[held_out], root), sample.Y[held_out], sample.weights[held_out])
-        return path
+        others = rooted(sample.X[held_out], root), sample.Y[held_out], sample.weights[held_out]
+        return _RidgePath(feature_map.record_, rows, others, n_jobs)
 
     folds = run_tasks(learn, range(len(roots)), n_jobs)
 
@@ -167,11 +166,14 @@ class _RidgePath:
     ----------
     record : MapRecord
     training : tuple of features (n, m), targets (n, t) and weights (n,)
+    held_out : tuple of scaled rows (n, d), targets (n, t) and weights (n,)
     n_jobs : int or None
         Threads; the result does not depend on them.
     """
 
-    def __init__(self, record: MapRecord, training: tuple[np.ndarray, ...], n_jobs: int | None):
+    def __init__(
+        self, record: MapRecord, training: tuple[np.ndarray, ...], held_out: tuple[Array, ...], n_jobs: int | None
+    ):
         Z, Y, weights = training
         self.record = record
         self._mean_y = weights @ Y / weights.sum()
@@ -183,11 +185,8 @@ class _RidgePath:
         # Smaller alphas would be below the rounding errors of the Gram matrix.
         self._alphas = np.maximum(ALPHAS, np.finfo(Z.dtype).eps) * trace
         self.coefs: dict[int, np.ndarray] = {}
-
-    def hold_out(self, X: Array, Y: np.ndarray, weights: np.ndarray) -> None:
-        """Set the held-out rows: scaled rows (n, d), targets (n, t) and weights (n,)."""
-        plain, _ = self.record.unwhitened(np.empty((self.record.n_components, 0)))
-        self._held_out = features_of(plain, X), Y, weights
+        plain, _ = record.unwhitened(np.empty((record.n_components, 0)))
+        self._held_out = features_of(plain, held_out[0]), *held_out[1:]
 
     def loss_and_slope(self, index: int) -> tuple[float, float]:
         """Weighted sum of the squared errors on the held-out rows, and its derivative with respect to log alpha."""

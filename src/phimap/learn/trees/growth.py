@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 from scipy.special import expit, softmax
 
+from phimap.config import thread_count
 from phimap.learn.trees.bins import Bins
 from phimap.learn.trees.ensemble import BoostedTrees
 from phimap.ops import host, run_tasks
@@ -16,6 +17,10 @@ from phimap.ops.primitives.boosting import BinnedRows, GrownTree, TreeLimits, gr
 # Least number of rows in a leaf; least sum of the second derivatives in a leaf; penalty on the squares of leaf values,
 # in units of the second derivative of the loss of one row.
 _LEAST_ROWS, _LEAST_HESSIAN, _PENALTY = 20, 1e-3, 0.1
+
+
+#: Largest number of trees that grow at the same time, because each holds sums for all bins.
+MOST_TOGETHER = 4
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,8 @@ class Boosting:
     """
 
     def __init__(self, rows: TreeRows, *, rate: float, n_leaves: int = 31, n_jobs: int | None):
-        self._rows, self._n_jobs, self._trees = rows, n_jobs, list[GrownTree]()
+        self._rows, self._trees = rows, list[GrownTree]()
+        self._n_jobs = min(thread_count(n_jobs), MOST_TOGETHER)
         self._limits = TreeLimits(n_leaves, _LEAST_ROWS, _LEAST_HESSIAN, _PENALTY, rate)
         self._binned = BinnedRows.of(rows.codes, rows.bins.counts)
         # Targets between 0 and 1 for labels, of standard deviation 1 for numbers (t, n).
