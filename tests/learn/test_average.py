@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ from phimap.learn.calibration import Calibration
 from phimap.learn.rows.validation import HeldOutKeys
 from phimap.learn.solver import HeldOutScores
 from phimap.learn.trees.ensemble import trees_text
-from phimap.learn.trees.growth import Boosting
+from phimap.learn.trees.growth import Boosting, TreeRows
 from tests.support.learners import brief_searches
 
 FAST = {"effort": "fast", "random_state": 0, "n_components": 128, "metric": None}
@@ -274,3 +275,24 @@ def test_files_rows_added_and_description(model, data, tmp_path):
     loaded.partial_fit(X[:50], y[:50])
     assert loaded.trees_ is None
     assert "trees" in model._repr_html_()
+
+
+@pytest.mark.parametrize("n", [3000, 12_000])
+def test_growth_takes_no_more_memory_than_counted(rng, n):
+    """Mutant: entries of 8 bytes."""
+    X, Y = rng.standard_normal((n, 40)), rng.standard_normal((n, 1))
+    # A first growth loads the compiled loop, whose own memory does not count.
+    Boosting(TreeRows.of(X[:100], Y[:100], None, has_labels=False), rate=0.1, n_jobs=1).grow(1)
+    tracemalloc.start()
+    try:
+        every = TreeRows.of(X, Y, None, has_labels=False)
+        parts = [every.rows(np.flatnonzero(np.arange(n) % 3 != fold)) for fold in range(3)] if n < 8000 else [every]
+        grown = [Boosting(rows, rate=0.1, n_jobs=1) for rows in (*parts, every)]
+        for boosting in grown:
+            boosting.grow(1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    of_rows = average.trees_memory(n, 40, 1) - average.trees_memory(0, 40, 1)
+    # One tree grows at a time, with three sums for each of 255 bins of a column in each leaf.
+    assert X.nbytes + Y.nbytes + peak <= of_rows + 24 * 31 * 255 * 40
