@@ -32,7 +32,7 @@ LEAST_ROWS = 300
 # rounds take larger steps.
 _MOST_ROUNDS, _MOST_TREES, _PATH, _MOST_RATE = 250, 4500, 25.0, 0.2
 # More than `_FEW_TREES` trees are grown only if the share of the trees in the average is at least `_LARGE_SHARE`.
-_FEW_TREES, _LARGE_SHARE = 2000, 0.5
+_FEW_TREES, _LARGE_SHARE = 1000, 0.5
 # Trees are grown only if `_most_rounds` allows at least this many rounds.
 _LEAST_ROUNDS = 100
 # Rounds are added in up to this many equal parts. The last part is the first that lowers the squared error by less than

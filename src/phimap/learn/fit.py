@@ -38,7 +38,7 @@ from phimap.learn.rows.validation import ValidationRows
 from phimap.learn.scaled_map import ScaledMap
 from phimap.learn.search.log import LEAST_GAIN
 from phimap.learn.settings import Compute, FitSettings
-from phimap.learn.solver import LinearSolution, Problem
+from phimap.learn.solver import HeldOutScores, LinearSolution, Problem
 from phimap.learn.targets.base import Targets
 from phimap.ops import Array, ops_for
 
@@ -143,9 +143,13 @@ def fit(
             left_out = left_out_rows(fitted, state, validation, residuals, of_loss, n_others=n_others)
         if left_out is None:
             return _Solved(fitted, state)
+        before = left_out
         if grows:
             fitted, left_out = with_trees(fitted, left_out, rows, validation, of_loss, stages)
-        return _Solved(with_conformal(fitted, left_out, of_loss), state)
+        plain = None
+        if fitted.trees is not None and fitted.corrections is None:
+            plain = before.part(np.isin(before.keys, fitted.trees.keys))
+        return _Solved(with_conformal(fitted, left_out, of_loss), state, plain)
 
     loss, ratio = settings.first_loss, 1.0
     if settings.loss == "auto" and search is not None:
@@ -154,7 +158,7 @@ def fit(
     # is fitted first, and the other loss only if it may still win.
     competes = loss != settings.first_loss and bool([part for part in _PARTS if tries(part, unsolved)])
     found = solved(settings.first_loss if competes else loss)
-    if competes and ratio < (1 - LEAST_GAIN) * _ratio_of_parts(found.fitted):
+    if competes and ratio < (1 - LEAST_GAIN) * _ratio_of_parts(found):
         other = solved(loss)
         # Log losses do not tell which model a scorer prefers.
         found = other if settings.scoring is not None else _of_less_log_loss(found, other, loss)
@@ -167,10 +171,15 @@ _PARTS: dict[str, Callable[..., bool]] = {"corrections": may_correct, "trees": m
 
 
 class _Solved(NamedTuple):
-    """A fitted model, and its state for adding rows, which is None after a solver in passes."""
+    """A fitted model, and its state for adding rows, which is None after a solver in passes.
+
+    If trees are the only part that was added to the kernel model, `plain` has the scores of the kernel model at the
+    rows that calibrate the model with trees, in fits without each row.
+    """
 
     fitted: Fitted
     state: TrainingState | None
+    plain: HeldOutScores | None = None
 
 
 def start_state(
@@ -343,13 +352,14 @@ def solve_state(fitted: Fitted, state: TrainingState, settings: FitSettings) -> 
     return fitted if left_out is None else with_conformal(fitted, left_out, of_loss)
 
 
-def _ratio_of_parts(fitted: Fitted) -> float:
+def _ratio_of_parts(found: _Solved) -> float:
     """Estimate the log loss of a classifier with corrections and trees, over its log loss without them.
 
-    The two log losses are means over different rows, so the ratio only excludes hopeless losses. It is 1 if the model
-    has neither part.
+    With trees alone, both log losses are means over the same rows. With corrections they are not, so the ratio only
+    excludes hopeless losses. It is 1 if the model has neither part.
     """
-    plain = calibration_of(fitted.targets, fitted.solved.held_out, "squared")
+    fitted = found.fitted
+    plain = calibration_of(fitted.targets, found.plain or fitted.solved.held_out, "squared")
     if (fitted.corrections is None and fitted.trees is None) or fitted.calibration is None or plain is None:
         return 1.0
     return fitted.calibration.log_loss / plain.log_loss

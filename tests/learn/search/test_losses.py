@@ -79,7 +79,7 @@ def test_the_squared_loss_stays_where_others_gain_little():
 @pytest.mark.usefixtures("brief_search")
 def test_another_loss_must_gain_two_percent_more_than_trees(rng, monkeypatch, of_parts, expected):
     monkeypatch.setattr(SearchLog, "best_loss", lambda self: ("logistic", 0.9))
-    monkeypatch.setattr(fit, "_ratio_of_parts", lambda fitted: of_parts)
+    monkeypatch.setattr(fit, "_ratio_of_parts", lambda found: of_parts)
     X, y = problem(1000, rng, size=4.0)
     assert pm.KernelClassifier(n_components=64, effort="fast", random_state=0).fit(X, y).loss_ == expected
 
