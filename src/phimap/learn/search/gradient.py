@@ -29,7 +29,7 @@ _SPARE = 3
 _LEAST_GAIN = 0.005
 # Number of first stages, which have fewer rows and directions than later stages, and number of stages that start
 # without a test of the gain of the stage before them.
-_SMALL_STAGES, _LEAST_STAGES = 6, 8
+_SMALL_STAGES, _LEAST_STAGES = 6, 7
 # Least alpha in units of the number of training rows. The rounding of float32 sums is of this size.
 _LEAST_ALPHA = 4 * float(np.finfo(np.float32).eps)
 # Largest alpha in these units. In them, the eigenvalues of the Gram matrix are at most 1.
