@@ -83,6 +83,18 @@ def test_the_summary_tells_the_times_of_the_table(page):
         assert f"{both} times as long as one of {name}" in text
 
 
+def test_the_overview_has_the_figures_of_the_page_of_tables():
+    page = (ROOT / "docs/results/tabular.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| (regression|classification) \| (\w+) \| (\d+) of (\d+) \| (\d+) \| (.+) \|$", TEXT, re.MULTILINE
+    )
+    assert len(rows) == 6
+    for task, peer, smaller, tables, larger, ratios in rows:
+        section = page.partition(f"## {task.capitalize()}\n")[2].partition("\n## ")[0]
+        line = rf"^\| {peer} \| {tables} \| {smaller} \| {larger} \| [\d.]+ \| {re.escape(ratios)} \|$"
+        assert re.search(line, section, re.MULTILINE), f"{task} beside {peer}"
+
+
 def test_every_named_file_and_target_exists():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"make ([a-z]+)", TEXT):

@@ -96,6 +96,24 @@ def test_another_loss_must_have_the_smaller_log_loss_than_trees(rng, monkeypatch
     assert model.loss_ == ("squared" if keeps_trees else "logistic")
 
 
+@pytest.mark.usefixtures("brief_search")
+def test_log_losses_with_and_without_trees_are_of_the_same_rows(rng, monkeypatch):
+    """The share of the trees has the least log loss at these rows, so it cannot be larger than without trees."""
+    monkeypatch.setattr(SearchLog, "best_loss", lambda self: ("logistic", 0.9))
+    ratio_of, found = fit._ratio_of_parts, []
+    monkeypatch.setattr(fit, "_ratio_of_parts", lambda solved: found.append(solved) or ratio_of(solved))
+    X = rng.uniform(-1, 1, (1200, 2))
+    y = (np.floor(3 * X).sum(axis=1) + (rng.random(1200) < 0.2)) % 2
+    pm.KernelClassifier(n_components=64, effort="fast", random_state=0).fit(X, y)
+    (solved,) = found
+    trees, plain = solved.fitted.trees, solved.plain
+    assert len(plain.targets) == len(trees.keys) > 800
+    # The average lies between the kernel model and the trees, whose outputs are at most 1.
+    of_trees = (plain.targets - trees.errors - (1 - trees.share) * plain.predictions) / trees.share
+    assert np.abs(of_trees).max() <= 1 + 1e-9
+    assert ratio_of(solved) < 1
+
+
 def test_a_given_kernel_has_the_squared_loss(rng):
     X, y = problem(400, rng)
     models = [pm.KernelClassifier("gaussian", 64, loss=loss, random_state=0).fit(X, y) for loss in ("auto", "squared")]
