@@ -27,9 +27,11 @@ _SPARE = 3
 # A further stage follows only if the last stage has lowered the loss by this amount, measured on the rows of the
 # further stage.
 _LEAST_GAIN = 0.005
-# Number of first stages, which have fewer rows and directions than later stages, and number of stages that start
-# without a test of the gain of the stage before them.
-_SMALL_STAGES, _LEAST_STAGES = 6, 7
+# Number of first stages, which have fewer rows and directions than later stages.
+_SMALL_STAGES = 6
+# Number of stages that start without a test of the gain of the stage before them, for numbers and for labels. Squared
+# errors of rare classes vary more, so a single large stage shows less.
+_LEAST_STAGES, _LEAST_OF_LABELS = 7, 8
 # Least alpha in units of the number of training rows. The rounding of float32 sums is of this size.
 _LEAST_ALPHA = 4 * float(np.finfo(np.float32).eps)
 # Largest alpha in these units. In them, the eigenvalues of the Gram matrix are at most 1.
@@ -223,7 +225,7 @@ def learned_root(
         root = values[1:].reshape(free.shape) * size
         return root[groups] if start.ndim == 1 else root
 
-    before = values
+    before, least_stages = values, _LEAST_STAGES if sample.labels is None else _LEAST_OF_LABELS
     for stage in range(effort.stages):
         if is_over():
             break
@@ -244,7 +246,7 @@ def learned_root(
             of_free = np.bincount(groups, of_root) if start.ndim == 1 else of_root.ravel()
             return found, np.concatenate([[of_alpha], of_free * size])
 
-        if stage >= _LEAST_STAGES:
+        if stage >= least_stages:
             gain = evaluate(before)[0] - evaluate(values)[0]
             values = before if gain < 0 else values
             if gain < _LEAST_GAIN:
