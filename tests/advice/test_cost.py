@@ -158,7 +158,7 @@ def test_searched_kernels_take_a_search_corrections_and_trees():
 
 
 def test_a_thread_grows_the_trees_of_a_fold_or_of_a_target():
-    tables = ((10**5, 1), (10**5, 2), (7999, 1))
+    tables = ((10**5, 1), (10**5, 2), (3999, 1))
     for (n, n_targets), n_threads in zip(tables, (1, 2, 3), strict=True):
         options = {"kernel": "auto", "n_targets": n_targets}
         one, four = (cost(n, 10, 512, threads=k, **options).seconds_of("growth") for k in (1, 4))
@@ -166,10 +166,10 @@ def test_a_thread_grows_the_trees_of_a_fold_or_of_a_target():
 
 
 def test_all_of_few_rows_are_left_out_for_trees():
-    """Below 8,000 rows, trees are judged by all rows, whose errors in the kernel model are computed."""
-    below, above = (cost(n, 10, 2048, kernel="auto").seconds_of("rows left out") for n in (7999, 8001))
-    assert below > 4 * above
-    assert cost(7999, 10, 2048, kernel="gaussian").seconds_of("rows left out") == pytest.approx(above)
+    """Below 4,000 rows, trees are judged by all rows, whose errors in the kernel model are computed."""
+    below, above = (cost(n, 10, 2048, kernel="auto").seconds_of("rows left out") for n in (3999, 4001))
+    assert below > 2 * above
+    assert cost(3999, 10, 2048, kernel="gaussian").seconds_of("rows left out") == pytest.approx(above)
 
 
 def test_kinds_of_maps_and_their_seconds():

@@ -73,30 +73,36 @@ def test_folds_of_trees_hold_classes_in_proportion(rng):
     assert (np.ptp(counts, axis=0) <= 1).all()
 
 
-@pytest.mark.parametrize("crosses", [True, False])
-def test_rounds_and_share_have_the_least_squared_error(data, monkeypatch, crosses):
+@pytest.mark.parametrize("left_out", ["folds", "a third", "validation rows"])
+def test_rounds_and_share_have_the_least_squared_error(data, monkeypatch, left_out):
     """Of all multiples of ten rounds and all shares, on rows left out of scikit-learn's boosting as well."""
     X, y, _, _ = data
+    if left_out != "folds":
+        monkeypatch.setattr(average, "FOLDED_ROWS", 0)
+        monkeypatch.setattr(average, "MOST_SCALE_ROWS", 10)
+    if left_out == "validation rows":
+        monkeypatch.setattr(average, "_SMALL_ROWS", 0)
     # Few enough numbers in a column that scikit-learn, too, has a bin for each.
     X = np.round(X, 1)
-    monkeypatch.setattr(average, "_takes_folds", lambda validation: crosses)
     model = pm.KernelRegressor(**FAST).fit(X, y)
     state = model._state
     held_out, keys = HeldOutKeys.of_sample(state.sample, len(X)), state.sample.keys_of(0, len(X))
     by_key = np.argsort(keys)
     others = by_key[~np.isin(keys[by_key], held_out.conformal)]
-    folds = (
-        [np.intersect1d(others, by_key[k::3]) for k in range(3)]
-        if crosses
-        else [np.flatnonzero(np.isin(keys, held_out.validation))]
-    )
+    if left_out == "folds":
+        folds = [np.intersect1d(others, by_key[k::3]) for k in range(3)]
+    else:
+        folds = [np.flatnonzero(np.isin(keys, model.trees_.keys))]
+        assert np.isin(folds[0], others).all()
+        assert np.isin(held_out.validation, model.trees_.keys).all()
+        assert folds[0].size == (len(X) // 3 if left_out == "a third" else held_out.validation.size)
     outputs = []
     for fold in folds:
         trained = np.setdiff1d(others, fold)
         boosting = HistGradientBoostingRegressor(
             learning_rate=0.1,
             max_iter=250,
-            max_leaf_nodes=16 if crosses else 31,
+            max_leaf_nodes=31 if left_out == "validation rows" else 16,
             l2_regularization=0.1,
             early_stopping=False,
         ).fit(X[trained], y[trained])

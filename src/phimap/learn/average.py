@@ -46,11 +46,14 @@ _STEP = 10
 _COLUMN_BYTES, _FOLDED_BYTES, _TARGET_BYTES = 19, 32, 88
 # For labels, and with `scoring`, errors are compared at shares of the trees that are multiples of one by this number.
 _N_SHARES = 20
-#: Number of folds, and least number of rows for which validation rows replace the folds. A model of fewer rows has no
-#: corrections, so its leave-one-out errors are known at every row.
-FOLDS, FOLDED_ROWS = 3, 8000
-# Largest number of leaves of a tree with folds, and without. With folds, there are few rows, four growths, and smaller
-# trees are about as good.
+#: Number of folds, and least number of rows for which a single part of the rows is left out instead.
+FOLDS, FOLDED_ROWS = 3, 4000
+# Below this number of rows, the single part consists of one row in `FOLDS`, but at most `_MOST_LEFT_OUT` rows, because
+# the validation rows are too few. A model of so few rows has no corrections, so its leave-one-out errors are known at
+# every row.
+_SMALL_ROWS, _MOST_LEFT_OUT = 8000, 1600
+# Largest number of leaves of a tree below `_SMALL_ROWS` rows, and from there on. With few rows, smaller trees are about
+# as good.
 _FEW_LEAVES, _MANY_LEAVES = 16, 31
 # Bytes that one bin takes: three sums in float64 for each leaf of the trees that grow at the same time.
 _BIN_BYTES = 24 * max(FOLDS * _FEW_LEAVES, MOST_TOGETHER * _MANY_LEAVES)
@@ -80,7 +83,7 @@ def may_grow(fitted: Fitted, rows: Any, n_rows: int, settings: FitSettings) -> b
 
 def trees_memory(n_rows: int, n_columns: int, n_outputs: int) -> int:
     """Return the bytes that the growth of trees takes for `n_rows` rows; `may_grow` allows a quarter of the budget."""
-    of_column = _FOLDED_BYTES if n_rows < FOLDED_ROWS else _COLUMN_BYTES
+    of_column = _FOLDED_BYTES if n_rows < _SMALL_ROWS else _COLUMN_BYTES
     return n_rows * (n_columns * of_column + n_outputs * _TARGET_BYTES) + n_columns * most_bins(n_columns) * _BIN_BYTES
 
 
@@ -94,8 +97,8 @@ def with_trees(
     fitted : Fitted
         Solved model.
     left_out : LeftOut
-        Errors of the kernel model in fits without the row: at the conformal rows, and at the validation rows or, with
-        folds, at all rows of the sample.
+        Errors of the kernel model in fits without the row: at the conformal rows, and at as many others as `n_judging`
+        says.
     rows : iterable of (X, y, weights)
         All training rows.
     validation : ValidationRows
@@ -106,7 +109,7 @@ def with_trees(
     -------
     fitted : Fitted
     left_out : LeftOut
-        Errors of the averaged model at the validation rows and the conformal rows; unchanged without trees.
+        Errors of the averaged model at the same rows; unchanged without trees.
 
     Notes
     -----
@@ -116,17 +119,14 @@ def with_trees(
     labels, the share is then chosen again, by the log loss of calibrated probabilities; with `scoring`, by the error of
     the scorer.
 
-    The rows left out are the validation rows. Below 8,000 rows, they are instead all rows of the sample except the
-    rows reserved for intervals, in three folds. While the share is chosen, trees are grown without the reserved rows,
-    too. The same number of rounds is then grown on all rows. **Cost.** Twice the cost of the boosting; with folds,
-    three times.
+    The rows left out are the validation rows; below 8,000 rows, a third of all rows, but at most 1,600; below 4,000
+    rows, all rows except those reserved for intervals, in three folds. While the share is chosen, trees are grown
+    without the reserved rows, too. The same number of rounds is then grown on all rows. **Cost.** Twice the cost of the
+    boosting; with folds, three times.
     """
-    n_jobs, held_out = settings.n_jobs, validation.held_out_keys
+    n_jobs = settings.n_jobs
     with stages.stage("trees", _most_rounds(fitted.targets.n_outputs), "rounds") as advance:
         X, every, keys = _gathered(fitted, rows, validation.sample)
-        crosses = _takes_folds(validation)
-        validates = ~left_out.reserved if crosses else np.isin(left_out.keys, held_out.validation)
-        of_kernel, left_out = left_out, left_out.some(np.flatnonzero(validates | left_out.reserved))
         places = None if validation.units is None else validation.units.places_of(left_out.keys)
         reserved, by_key = left_out.reserved, np.argsort(keys, kind="stable")
         held = by_key[np.searchsorted(keys[by_key], left_out.keys)]
@@ -134,10 +134,10 @@ def with_trees(
         boosting_of = partial(
             Boosting,
             rate=min(_PATH / _most_rounds(fitted.targets.n_outputs), _MOST_RATE),
-            n_leaves=_FEW_LEAVES if crosses else _MANY_LEAVES,
+            n_leaves=_FEW_LEAVES if len(keys) < _SMALL_ROWS else _MANY_LEAVES,
             n_jobs=n_jobs,
         )
-        folds = np.where(reserved, -1, _folds(every.rows(held), places) if crosses else 0)
+        folds = np.where(reserved, -1, _folds(every.rows(held), places) if _takes_folds(validation) else 0)
         parts = [
             (
                 boosting_of(every.rows(np.setdiff1d(np.arange(len(keys)), held[(folds == fold) | reserved]))),
@@ -148,7 +148,7 @@ def with_trees(
         criterion = Criterion.of(settings.scoring, fitted.targets)
         chosen = _chosen(parts, X_held, (left_out, places), fitted.targets, criterion, n_jobs, advance)
         if chosen is None:
-            return fitted, of_kernel
+            return fitted, left_out
         n_rounds, share = chosen
         by_fold = [boosting.rounds(0, n_rounds).outputs(X_held, n_jobs) for boosting, _ in parts]
         # No boosting has seen the reserved rows, so they get the mean over the folds. The rows of a fold get the
@@ -170,19 +170,23 @@ def with_trees(
 
 
 def _takes_folds(validation: ValidationRows) -> bool:
-    """Whether trees are validated in folds of the sample without the reserved rows; if not, on the validation rows.
+    """Whether trees are validated in folds of the sample without the reserved rows; if not, on a single part.
 
-    Folds are used below 8,000 rows, where the validation rows, a tenth of all rows, are too few. They are not used if
-    the latest rows are held out.
+    Whole units are left out in folds up to a larger number of rows. Folds are not used if the latest rows are held out.
     """
-    in_time = validation.units is not None and validation.units.in_time
-    return not in_time and validation.n_rows < FOLDED_ROWS
+    if validation.units is None:
+        return validation.n_rows < FOLDED_ROWS
+    return not validation.units.in_time and validation.n_rows < _SMALL_ROWS
 
 
 def n_judging(validation: ValidationRows) -> int:
     """Return the number of rows whose errors `with_trees` needs, not counting the conformal rows."""
-    n_validation = validation.skipped_keys.size
-    return max(MOST_SCALE_ROWS, validation.sample.keys.size if _takes_folds(validation) else n_validation)
+    n_rows = validation.skipped_keys.size
+    if _takes_folds(validation):
+        n_rows = validation.sample.keys.size
+    elif validation.units is None and validation.n_rows < _SMALL_ROWS:
+        n_rows = min(validation.n_rows // FOLDS, _MOST_LEFT_OUT)
+    return max(MOST_SCALE_ROWS, n_rows)
 
 
 def _folds(rows: TreeRows, places: np.ndarray | None) -> np.ndarray:
