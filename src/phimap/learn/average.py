@@ -31,7 +31,8 @@ LEAST_ROWS = 300
 # rounds; largest learning rate. The rate is `_PATH / _most_rounds(n_outputs)`, but at most `_MOST_RATE`, so that fewer
 # rounds take larger steps.
 _MOST_ROUNDS, _MOST_TREES, _PATH, _MOST_RATE = 250, 4500, 25.0, 0.2
-# More than `_FEW_TREES` trees are grown only if the share of the trees in the average is at least `_LARGE_SHARE`.
+# More than `_FEW_TREES` trees, and more than two of the `_PARTS`, are grown only if the share of the trees in the average
+# is at least `_LARGE_SHARE`.
 _FEW_TREES, _LARGE_SHARE = 1000, 0.5
 # Trees are grown only if `_most_rounds` allows at least this many rounds.
 _LEAST_ROUNDS = 100
@@ -265,7 +266,8 @@ def _chosen(
             if error < least:
                 best, least = (first + start + _STEP, share, towards), error
         advance(n_part)
-        many = (first + 2 * n_part) * errors.shape[1] > _FEW_TREES
+        # The share after the first part is still rising.
+        many = first > 0 and (first + 2 * n_part) * errors.shape[1] > _FEW_TREES
         if before - least < _LEAST_GAIN * without or (many and best is not None and best[1] < _LARGE_SHARE):
             break
     if best is None:
