@@ -31,8 +31,8 @@ LEAST_ROWS = 300
 # rounds; largest learning rate. The rate is `_PATH / _most_rounds(n_outputs)`, but at most `_MOST_RATE`, so that fewer
 # rounds take larger steps.
 _MOST_ROUNDS, _MOST_TREES, _PATH, _MOST_RATE = 250, 4500, 25.0, 0.2
-# More than `_FEW_TREES` trees, and more than two of the `_PARTS`, are grown only if the share of the trees in the average
-# is at least `_LARGE_SHARE`.
+# More than `_FEW_TREES` trees, and more than two of the `_PARTS`, are grown only if the share of the trees in the
+# average is at least `_LARGE_SHARE`.
 _FEW_TREES, _LARGE_SHARE = 1000, 0.5
 # Trees are grown only if `_most_rounds` allows at least this many rounds.
 _LEAST_ROUNDS = 100
