@@ -24,7 +24,7 @@ _LARGEST, _FACTOR, _MOST_ALPHAS = 100.0, 10.0**-0.5, 19
 _GAIN, _PATIENCE = 5e-3, 3
 # The search also ends at a loss that exceeds the least loss by this share, because the loss does not fall again after
 # such a rise.
-_RISE = 0.005
+_RISE = 0.01
 
 
 def alphas_from(scale: float, least: float = 0.0) -> np.ndarray:
