@@ -13,6 +13,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 import phimap as pm
 from phimap.learn import average
 from phimap.learn.calibration import Calibration
+from phimap.learn.left_out import MOST_SCALE_ROWS
 from phimap.learn.rows.validation import HeldOutKeys
 from phimap.learn.solver import HeldOutScores
 from phimap.learn.trees.ensemble import trees_text
@@ -121,6 +122,25 @@ def test_rounds_and_share_have_the_least_squared_error(data, monkeypatch, left_o
     assert np.square(model.trees_.errors).sum() == pytest.approx(best, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("n_rows", "units", "expected"),
+    [
+        (3900, None, 3900),
+        (4200, None, 1400),
+        (7900, None, 1600),
+        (9000, None, 900),
+        (7900, SimpleNamespace(in_time=False), 4096),
+        (7900, SimpleNamespace(in_time=True), 790),
+        (9000, SimpleNamespace(in_time=False), 900),
+    ],
+)
+def test_rows_left_out_for_trees_follow_the_number_of_rows(n_rows, units, expected):
+    """The sample holds 4,096 rows, and a tenth of the rows validate."""
+    sample, tenth = SimpleNamespace(keys=np.zeros(min(n_rows, 4096))), np.zeros(n_rows // 10)
+    validation = SimpleNamespace(n_rows=n_rows, units=units, sample=sample, skipped_keys=tenth)
+    assert average.n_judging(validation) == max(expected, MOST_SCALE_ROWS)
+
+
 def test_many_trees_are_grown_only_if_their_share_is_large(data, monkeypatch):
     X, y, _, _ = data
     monkeypatch.setattr(average, "_FEW_TREES", 60)
@@ -186,7 +206,7 @@ def test_where_no_trees_are_tried(data, monkeypatch, n, options):
     monkeypatch.setattr(average, "Boosting", None)
     if options.get("memory"):
         # A budget for which the rows are too many for trees, and enough for the rest of the fit.
-        monkeypatch.setattr(average, "_FOLDED_BYTES", 1e9)
+        monkeypatch.setattr(average, "_SMALL_BYTES", 1e9)
         options = {"memory": "1GB"}
     model = pm.KernelRegressor(**{**FAST, **options}).fit(X[:n], y[:n])
     assert model.trees_ is None

@@ -41,10 +41,10 @@ _LEAST_ROUNDS = 100
 _PARTS = 5
 # The error of the average is measured after every `_STEP` rounds. The number of rounds with the least error is chosen.
 _STEP = 10
-# Bytes that one row takes for each column without folds and with folds, and for each target. Per column without folds:
-# 8 in the joined rows, 1 in their codes, and 5 in the training part and in all rows. With folds: 8 in the rows left
-# out, and 5 in three training parts of two thirds. Per target: two encodings, sums, and derivatives.
-_COLUMN_BYTES, _FOLDED_BYTES, _TARGET_BYTES = 19, 32, 88
+# Bytes that one row takes for each column, from `_SMALL_ROWS` rows on and below, and for each target. From there on: 8
+# in the joined rows, 1 in their codes, and 5 each in the training part and in all rows. Below: up to 8 in the rows left
+# out, and 5 in up to three training parts of two thirds. Per target: two encodings, sums, and derivatives.
+_COLUMN_BYTES, _SMALL_BYTES, _TARGET_BYTES = 19, 32, 88
 # For labels, and with `scoring`, errors are compared at shares of the trees that are multiples of one by this number.
 _N_SHARES = 20
 #: Number of folds, and least number of rows for which a single part of the rows is left out instead.
@@ -84,7 +84,7 @@ def may_grow(fitted: Fitted, rows: Any, n_rows: int, settings: FitSettings) -> b
 
 def trees_memory(n_rows: int, n_columns: int, n_outputs: int) -> int:
     """Return the bytes that the growth of trees takes for `n_rows` rows; `may_grow` allows a quarter of the budget."""
-    of_column = _FOLDED_BYTES if n_rows < _SMALL_ROWS else _COLUMN_BYTES
+    of_column = _SMALL_BYTES if n_rows < _SMALL_ROWS else _COLUMN_BYTES
     return n_rows * (n_columns * of_column + n_outputs * _TARGET_BYTES) + n_columns * most_bins(n_columns) * _BIN_BYTES
 
 
@@ -98,8 +98,7 @@ def with_trees(
     fitted : Fitted
         Solved model.
     left_out : LeftOut
-        Errors of the kernel model in fits without the row: at the conformal rows, and at as many others as `n_judging`
-        says.
+        Errors of the kernel model in fits without the row: at the conformal rows, and at `n_judging` other rows.
     rows : iterable of (X, y, weights)
         All training rows.
     validation : ValidationRows
@@ -266,7 +265,7 @@ def _chosen(
             if error < least:
                 best, least = (first + start + _STEP, share, towards), error
         advance(n_part)
-        # The share after the first part is still rising.
+        # After the first part, the share still rises.
         many = first > 0 and (first + 2 * n_part) * errors.shape[1] > _FEW_TREES
         if before - least < _LEAST_GAIN * without or (many and best is not None and best[1] < _LARGE_SHARE):
             break

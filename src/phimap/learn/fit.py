@@ -143,12 +143,12 @@ def fit(
             left_out = left_out_rows(fitted, state, validation, residuals, of_loss, n_others=n_others)
         if left_out is None:
             return _Solved(fitted, state)
-        before = left_out
-        if grows:
-            fitted, left_out = with_trees(fitted, left_out, rows, validation, of_loss, stages)
         plain = None
-        if fitted.trees is not None and fitted.corrections is None:
-            plain = before.part(np.isin(before.keys, fitted.trees.keys))
+        if grows:
+            before = left_out
+            fitted, left_out = with_trees(fitted, left_out, rows, validation, of_loss, stages)
+            if fitted.trees is not None and fitted.corrections is None:
+                plain = before.part(~before.reserved)
         return _Solved(with_conformal(fitted, left_out, of_loss), state, plain)
 
     loss, ratio = settings.first_loss, 1.0
@@ -171,10 +171,10 @@ _PARTS: dict[str, Callable[..., bool]] = {"corrections": may_correct, "trees": m
 
 
 class _Solved(NamedTuple):
-    """A fitted model, and its state for adding rows, which is None after a solver in passes.
+    """A fitted model, its state for adding rows, and scores of its kernel model.
 
-    If trees are the only part that was added to the kernel model, `plain` has the scores of the kernel model at the
-    rows that calibrate the model with trees, in fits without each row.
+    The state is None after a solver in passes. The scores are those at the rows that calibrate the model, each in a fit
+    without the row. They are None unless trees are the only part that was added to the kernel model.
     """
 
     fitted: Fitted

@@ -6,7 +6,7 @@ Each row is predicted by a fit without this row, or without its unit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -61,12 +61,6 @@ class LeftOut(NamedTuple):
         targets = self.rows.targets[chosen]
         weights = None if self.rows.weights is None else self.rows.weights[chosen]
         return HeldOutScores(targets - self.errors[chosen], targets, weights)
-
-    def some(self, chosen: np.ndarray) -> Self:
-        """Return the rows with the indices `chosen`; the same object, without a copy, if these are all rows."""
-        if len(chosen) == len(self.keys):
-            return self
-        return type(self)(_rows_at(self.rows, chosen), *(column[chosen] for column in self[1:]))
 
 
 def left_out_rows(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from sklearn.svm import LinearSVC
 import phimap as pm
 from phimap.learn.losses.losses import SquaredHinge
 from phimap.learn.losses.preparation import FOLDS, LossSample
-from phimap.learn.losses.solver import alphas_from
+from phimap.learn.losses.solver import alphas_from, choose_alpha
 from tests.support.learners import GAUSSIAN
 
 
@@ -88,6 +89,21 @@ def test_rows_are_held_out_at_an_alpha_that_is_given(alpha, monkeypatch):
     assert score == pytest.approx(found, rel=2e-2)
     if alpha < 1:
         assert score != pytest.approx(knowing, rel=2e-2)
+
+
+@pytest.mark.parametrize(("rise", "n_tried"), [(0.003, 6), (0.015, 4)])
+def test_a_rise_of_one_percent_ends_the_search(monkeypatch, rise, n_tried):
+    """A smaller rise may be chance, so three alphas without a gain end the search."""
+    losses = [1.0, 0.8, 0.7, *[0.7 * (1 + rise)] * 10]
+    search = SimpleNamespace(
+        solve=lambda alpha: [SimpleNamespace(coef=np.zeros((2, 1)), intercept=np.zeros(1))],
+        held_out_scores=lambda solutions: None,
+        score=lambda held_out: losses.pop(0),
+    )
+    monkeypatch.setattr("phimap.learn.losses.solver.HeldOutLoss", lambda *arguments: search)
+    chosen, _ = choose_alpha(SquaredHinge(), SimpleNamespace(scale=1.0))
+    assert len(chosen.alphas) == n_tried
+    assert chosen.alpha == chosen.alphas[2]
 
 
 def test_alphas_reach_the_one_that_is_given():

@@ -9,6 +9,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import phimap as pm
+from phimap.learn.search import gradient
 from phimap.learn.search.effort import EFFORTS
 from phimap.learn.search.gradient import FourierLoss, learned_root
 from phimap.learn.search.sample import SearchSample
@@ -106,6 +107,16 @@ def test_rows_that_are_not_given_take_no_part(rng):
 def test_no_stage_begins_after_the_limit(rng):
     start = np.full(12, 0.3)
     np.testing.assert_allclose(learn(sample_of_two(rng), start, is_over=lambda: True), start)
+
+
+@pytest.mark.parametrize(("labels", "n_stages"), [(None, 7), (np.zeros(1200, int), 8)])
+def test_stages_without_a_gain_end_the_learning(rng, monkeypatch, labels, n_stages):
+    """The gain is first tested after one large stage for numbers, after two for labels."""
+    monkeypatch.setattr(gradient, "_LEAST_GAIN", np.inf)
+    begun = []
+    learn(replace(sample_of_two(rng), labels=labels), np.full(12, 0.3), is_over=lambda: begun.append(1))
+    # The stage that tests the gain has begun, too.
+    assert len(begun) == n_stages + 1
 
 
 def test_a_metric_is_learned_from_the_rows_of_one_group(rng):

@@ -1,5 +1,7 @@
 """The choice of the loss of a classifier."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -7,6 +9,7 @@ from sklearn.metrics import log_loss
 
 import phimap as pm
 from phimap.learn import fit
+from phimap.learn.calibration import Calibration
 from phimap.learn.search.effort import EFFORTS
 from phimap.learn.search.families import radial
 from phimap.learn.search.log import SearchLog, TrialLog
@@ -102,16 +105,20 @@ def test_log_losses_with_and_without_trees_are_of_the_same_rows(rng, monkeypatch
     monkeypatch.setattr(SearchLog, "best_loss", lambda self: ("logistic", 0.9))
     ratio_of, found = fit._ratio_of_parts, []
     monkeypatch.setattr(fit, "_ratio_of_parts", lambda solved: found.append(solved) or ratio_of(solved))
-    X = rng.uniform(-1, 1, (1200, 2))
-    y = (np.floor(3 * X).sum(axis=1) + (rng.random(1200) < 0.2)) % 2
+    # From 2,049 rows on, other rows than those of the trees choose alpha.
+    X = rng.uniform(-1, 1, (2600, 2))
+    y = (np.floor(3 * X).sum(axis=1) + (rng.random(2600) < 0.2)) % 2
     pm.KernelClassifier(n_components=64, effort="fast", random_state=0).fit(X, y)
     (solved,) = found
     trees, plain = solved.fitted.trees, solved.plain
-    assert len(plain.targets) == len(trees.keys) > 800
+    assert len(plain.targets) == len(trees.keys) > 2000
     # The average lies between the kernel model and the trees, whose outputs are at most 1.
     of_trees = (plain.targets - trees.errors - (1 - trees.share) * plain.predictions) / trees.share
     assert np.abs(of_trees).max() <= 1 + 1e-9
-    assert ratio_of(solved) < 1
+    averaged = replace(plain, predictions=plain.targets - trees.errors)
+    ratio = ratio_of(solved)
+    assert ratio == pytest.approx(Calibration.of(averaged).log_loss / Calibration.of(plain).log_loss)
+    assert ratio < 1
 
 
 def test_a_given_kernel_has_the_squared_loss(rng):
