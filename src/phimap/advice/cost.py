@@ -34,13 +34,14 @@ _MAPS = {
 _MOMENT_BYTES, _SUM_BYTES = 150, 12
 # Numbers of operations. First line: for drawing a feature, for a search of normal effort, and for each column in the
 # search. Second line: for corrections, for each row in corrections, and in a tree for each column and for each number
-# of the table. The operations of search, corrections and trees depend on the data: on ten tables most were between half
-# and twice these numbers.
+# and target of a row. The operations of search, corrections and trees depend on the data: on ten tables most were
+# between half and twice these numbers.
 _DRAW, _SEARCH, _SEARCH_COLUMN = 1e7, 6.5e11, 2e9
 _CORRECTIONS, _CORRECTED_ROW, _TREE_COLUMN, _TREE_CELL = 1e11, 4e6, 5e6, 7e2
-# Typical number of boosting rounds. Number of times that trees are grown, in units of a growth on all rows, with and
-# without folds: on two thirds of the rows for each of three folds, or on the training part; then on all rows.
-_ROUNDS, _FOLDED_GROWTHS, _GROWTHS = 150, 3, 2
+# Typical share of the largest number of boosting rounds. Number of times that trees are grown, in units of a growth on
+# all rows, with and without folds: on two thirds of the rows for each of three folds, or on the training part; then on
+# all rows.
+_ROUNDS, _FOLDED_GROWTHS, _GROWTHS = 0.6, 3, 2
 # Number of rows whose leave-one-out errors are computed for intervals. If trees are grown in folds, all rows are used.
 _LEFT_OUT = 1800
 # The choice of alpha begins with the eigenvalue problem of `EXACT_ORDER` of the m features. Its operations divided by
@@ -378,9 +379,12 @@ class _Clock:
 
     def _trees(self) -> StageCost:
         """The stage that grows boosted trees."""
+        from phimap.learn.average import most_rounds
+
         work = self.work
-        n_trees = _ROUNDS * work.n_targets * (_FOLDED_GROWTHS if work.trees_in_folds else _GROWTHS)
-        growth = self.machine.products(n_trees * work.n_columns * (_TREE_COLUMN + _TREE_CELL * work.n_train), 4)
+        n_trees = _ROUNDS * most_rounds(work.n_targets) * (_FOLDED_GROWTHS if work.trees_in_folds else _GROWTHS)
+        cells = _TREE_CELL * work.n_train * (work.n_columns + work.n_targets)
+        growth = self.machine.products(n_trees * (_TREE_COLUMN * work.n_columns + cells), 4)
         # `_over_rows` divides by the number of all threads, but trees may grow on fewer threads.
         return self._over_rows("trees", {"growth": growth * work.threads / work.tree_threads})
 

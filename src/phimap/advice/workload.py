@@ -195,11 +195,10 @@ class Workload:
 
     @property
     def tree_threads(self) -> int:
-        """Number of threads that grow trees: a thread grows the trees of a fold or of a target."""
+        """Number of threads that grow trees: a thread grows the trees of a fold."""
         from phimap.learn.average import FOLDS
-        from phimap.learn.trees.growth import MOST_TOGETHER
 
-        return min(self.threads, FOLDS if self.trees_in_folds else min(self.n_targets, MOST_TOGETHER))
+        return min(self.threads, FOLDS) if self.trees_in_folds else 1
 
     @property
     def n_parts(self) -> int:

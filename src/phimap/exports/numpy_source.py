@@ -79,7 +79,7 @@ def fft(pairs, conjugate):
 ''',
     "trees": '''
 def trees(x, columns, thresholds, children, values, roots, baseline):
-    """Sums of the leaves in which the rows of x lie; -1 - i is leaf i. Tree i adds to the sum i % t."""
+    """Sums of the leaves in which the rows of x lie; -1 - i is leaf i, with a value for each target."""
     sums = np.tile(baseline, (len(x), 1))
     for first in range(0, len(x), 1000):
         part = slice(first, first + 1000)
@@ -89,7 +89,7 @@ def trees(x, columns, thresholds, children, values, roots, baseline):
             split = np.maximum(place, 0)
             above = x[part][row, columns[split]] > thresholds[split]
             place = np.where(place < 0, place, children[split, above.astype(np.int64)])
-        sums[part] += values[-1 - place].reshape(len(place), -1, sums.shape[1]).sum(axis=1)
+        sums[part] += values[-1 - place].sum(axis=1)
     return sums
 ''',
 }

@@ -251,9 +251,9 @@ def _trees(writer: OnnxWriter, node: Node, value: str) -> str:
                 ends = [len(places), len(places) + 1]
                 places += trees["children"][place].tolist()
             else:
-                found = tree, number - 1, tree % n_targets, float(trees["values"][-1 - place])
-                for column, entry in zip(leaves.values(), found, strict=True):
-                    column.append(entry)
+                for target, weight in enumerate(trees["values"][-1 - place].tolist()):
+                    for column, entry in zip(leaves.values(), (tree, number - 1, target, weight), strict=True):
+                        column.append(entry)
             split = (int(trees["columns"][place]), float(trees["thresholds"][place])) if place >= 0 else (0, 0.0)
             for column, entry in zip(nodes.values(), (tree, number - 1, *split, *ends), strict=True):
                 column.append(entry)

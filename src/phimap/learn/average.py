@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,25 +20,20 @@ from phimap.learn.settings import FitSettings
 from phimap.learn.solver import HeldOutScores
 from phimap.learn.targets.base import Targets
 from phimap.learn.trees.bins import most_bins
-from phimap.learn.trees.growth import MOST_TOGETHER, Boosting, TreeRows
+from phimap.learn.trees.growth import Boosting, TreeRows
 from phimap.learn.weights import joined_weights, weighted_mean
 from phimap.ops import ops_for, run_tasks
 
 #: Least number of rows for which trees are grown. With fewer rows, too few errors would determine the share of the
 #: trees in the average.
 LEAST_ROWS = 300
-# Largest number of rounds; largest number of trees of all targets together; learning rate times the largest number of
-# rounds; largest learning rate. The rate is `_PATH / _most_rounds(n_outputs)`, but at most `_MOST_RATE`, so that fewer
-# rounds take larger steps.
-_MOST_ROUNDS, _MOST_TREES, _PATH, _MOST_RATE = 250, 4500, 25.0, 0.2
-# More than `_FEW_TREES` trees, and more than two of the `_PARTS`, are grown only if the share of the trees in the
-# average is at least `_LARGE_SHARE`.
-_FEW_TREES, _LARGE_SHARE = 1000, 0.5
-# Trees are grown only if `_most_rounds` allows at least this many rounds.
-_LEAST_ROUNDS = 100
-# Rounds are added in up to this many equal parts. The last part is the first that lowers the squared error by less than
-# `_LEAST_GAIN` times the squared error without trees.
-_PARTS = 5
+# Learning rate.
+_RATE = 0.1
+# Rounds are added in parts: their size and their largest number, for one target and for several. With several targets, a
+# round lowers the loss along one direction only, so more rounds are needed. The last part is the first that lowers the
+# squared error by less than `_LEAST_GAIN` times the squared error without trees.
+_PART, _MOST_PARTS = 50, 5
+_PART_OF_SEVERAL, _MOST_PARTS_OF_SEVERAL = 100, 10
 # The error of the average is measured after every `_STEP` rounds. The number of rounds with the least error is chosen.
 _STEP = 10
 # Bytes that one row takes for each column, from `_SMALL_ROWS` rows on and below, and for each target. From there on: 8
@@ -53,11 +48,11 @@ FOLDS, FOLDED_ROWS = 3, 4000
 # the validation rows are too few. A model of so few rows has no corrections, so its leave-one-out errors are known at
 # every row.
 _SMALL_ROWS, _MOST_LEFT_OUT = 8000, 1600
-# Largest number of leaves of a tree below `_SMALL_ROWS` rows, and from there on. With few rows, smaller trees are about
-# as good.
-_FEW_LEAVES, _MANY_LEAVES = 16, 31
-# Bytes that one bin takes: three sums in float64 for each leaf of the trees that grow at the same time.
-_BIN_BYTES = 24 * max(FOLDS * _FEW_LEAVES, MOST_TOGETHER * _MANY_LEAVES)
+# Largest number of leaves of a tree below `_SMALL_ROWS` rows, and from there on for one target and for several. With few
+# rows, smaller trees are about as good. A tree for several targets may need other splits for each of them.
+_FEW_LEAVES, _MANY_LEAVES, _MANY_LEAVES_OF_SEVERAL = 16, 31, 64
+# Bytes that one bin takes: three sums in float64 for each leaf of the trees that grow at the same time, one in each fold.
+_BIN_BYTES = 24 * max(FOLDS * _FEW_LEAVES, _MANY_LEAVES_OF_SEVERAL)
 # Trees are kept only if they lower the squared error by at least `_LEAST_GAIN` times the squared error without trees.
 # This gain must also be at least `_LEAST_RATIO` times its standard error over rows or units.
 _LEAST_GAIN, _LEAST_RATIO = 0.005, 1.0
@@ -77,7 +72,6 @@ def may_grow(fitted: Fitted, rows: Any, n_rows: int, settings: FitSettings) -> b
         and not inputs.sparse
         and inputs.image_shape is None
         and n_rows >= LEAST_ROWS
-        and _most_rounds(n_outputs) >= _LEAST_ROUNDS
         and trees_memory(n_rows, inputs.width, n_outputs) <= settings.memory // 4
     )
 
@@ -125,18 +119,19 @@ def with_trees(
     boosting; with folds, three times.
     """
     n_jobs = settings.n_jobs
-    with stages.stage("trees", _most_rounds(fitted.targets.n_outputs), "rounds") as advance:
+    with stages.stage("trees", most_rounds(fitted.targets.n_outputs), "rounds") as advance:
         X, every, keys = _gathered(fitted, rows, validation.sample)
         places = None if validation.units is None else validation.units.places_of(left_out.keys)
         reserved, by_key = left_out.reserved, np.argsort(keys, kind="stable")
         held = by_key[np.searchsorted(keys[by_key], left_out.keys)]
         X_held = X[held]
-        boosting_of = partial(
-            Boosting,
-            rate=min(_PATH / _most_rounds(fitted.targets.n_outputs), _MOST_RATE),
-            n_leaves=_FEW_LEAVES if len(keys) < _SMALL_ROWS else _MANY_LEAVES,
-            n_jobs=n_jobs,
-        )
+        n_leaves = _MANY_LEAVES if fitted.targets.n_outputs == 1 else _MANY_LEAVES_OF_SEVERAL
+        if len(keys) < _SMALL_ROWS:
+            n_leaves = _FEW_LEAVES
+
+        def boosting_of(rows: TreeRows) -> Boosting:
+            return Boosting(rows, rate=_RATE, n_leaves=n_leaves, rng=settings.stream("trees"))
+
         folds = np.where(reserved, -1, _folds(every.rows(held), places) if _takes_folds(validation) else 0)
         parts = [
             (
@@ -202,10 +197,14 @@ def _folds(rows: TreeRows, places: np.ndarray | None) -> np.ndarray:
     return folds
 
 
-def _most_rounds(n_outputs: int) -> int:
-    """Return the largest number of rounds for `n_outputs` targets, a multiple of ``_PARTS * _STEP``."""
-    unit = _PARTS * _STEP
-    return min(_MOST_ROUNDS, _MOST_TREES // n_outputs // unit * unit)
+def _sizes_of_parts(n_outputs: int) -> list[int]:
+    """Return the number of rounds of each part for `n_outputs` targets, multiples of `_STEP`."""
+    return [_PART] * _MOST_PARTS if n_outputs == 1 else [_PART_OF_SEVERAL] * _MOST_PARTS_OF_SEVERAL
+
+
+def most_rounds(n_outputs: int) -> int:
+    """Return the largest number of rounds for `n_outputs` targets."""
+    return sum(_sizes_of_parts(n_outputs))
 
 
 def _gathered(fitted: Fitted, rows: Any, sample: Reservoir) -> tuple[np.ndarray, TreeRows, np.ndarray]:
@@ -248,13 +247,12 @@ def _chosen(
     left_out, places = judging
     if not all(boosting.knows_all_classes for boosting, _ in parts):
         return None
-    most = _most_rounds(left_out.errors.shape[1])
-    chooses, n_part, sums = ~left_out.reserved, most // _PARTS, np.zeros((len(X), left_out.errors.shape[1]))
+    chooses, sums = ~left_out.reserved, np.zeros((len(X), left_out.errors.shape[1]))
     some, errors = left_out.part(chooses), left_out.errors[chooses]
     counted = left_out.rows.weights_or_ones[chooses]
     least = without = counted @ np.square(errors).sum(axis=1)
-    best, grown = None, []
-    for first in range(0, most, n_part):
+    best, grown, first = None, [], 0
+    for n_part in _sizes_of_parts(sums.shape[1]):
         before, grown = least, run_tasks(lambda part, last=first + n_part: part[0].grow(last), parts, n_jobs)
         for start in range(0, n_part, _STEP):
             for trees, (_, own) in zip(grown, parts, strict=True):
@@ -264,10 +262,9 @@ def _chosen(
             error = counted @ np.square(errors + share * towards).sum(axis=1)
             if error < least:
                 best, least = (first + start + _STEP, share, towards), error
+        first += n_part
         advance(n_part)
-        # After the first part, the share still rises.
-        many = first > 0 and (first + 2 * n_part) * errors.shape[1] > _FEW_TREES
-        if before - least < _LEAST_GAIN * without or (many and best is not None and best[1] < _LARGE_SHARE):
+        if before - least < _LEAST_GAIN * without:
             break
     if best is None:
         return None

@@ -23,10 +23,8 @@ class LeafForm(ProductForm):
 
     def __init__(self, trees: BoostedTrees, factor: float):
         width = int(trees.columns.max(initial=-1)) + 1
-        self._lower, self._upper, targets = _boxes(trees, width)
-        coefs = np.zeros((len(targets), trees.n_outputs))
-        coefs[np.arange(len(targets)), targets] = factor * trees.values.astype(np.float64)
-        super().__init__(coefs)
+        self._lower, self._upper = _boxes(trees, width)
+        super().__init__(factor * trees.values.astype(np.float64))
 
     def factors(self, rows: np.ndarray, players: Players, part: slice) -> np.ndarray:
         lower, upper = self._lower[part], self._upper[part]
@@ -38,24 +36,17 @@ class LeafForm(ProductForm):
         return result
 
 
-def _boxes(trees: BoostedTrees, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the ends (l, width) of the intervals of each leaf, and the index (l,) of the target of its tree."""
-    n_splits, n_leaves = trees.columns.size, trees.values.size
-    ends = np.full((2, n_splits, width), np.inf)
-    ends[0] = -np.inf
-    of_leaves, targets = np.full((2, n_leaves, width), np.inf), np.zeros(n_leaves, np.intp)
-    of_leaves[0] = -np.inf
-    target = np.zeros(n_splits, np.intp)
-    for tree, root in enumerate(trees.roots):
-        (target if root >= 0 else targets)[root if root >= 0 else -1 - root] = tree % trees.n_outputs
+def _boxes(trees: BoostedTrees, width: int) -> np.ndarray:
+    """Return the ends (2, l, width) of the intervals of each leaf, lower ends first."""
+    unbounded = np.array([-np.inf, np.inf])[:, None, None]
+    of_splits, of_leaves = (np.tile(unbounded, (1, n, width)) for n in (trees.columns.size, len(trees.values)))
     # Parents come before their children, so the intervals of a split are computed before they are needed.
-    for split in range(n_splits):
-        for side, child in enumerate(trees.children[split]):
-            place = child if child >= 0 else -1 - child
-            found, of_target = (ends, target) if child >= 0 else (of_leaves, targets)
-            found[:, place], of_target[place] = ends[:, split], target[split]
+    for split, children in enumerate(trees.children):
+        for side, child in enumerate(children):
+            place, found = (child, of_splits) if child >= 0 else (-1 - child, of_leaves)
+            found[:, place] = of_splits[:, split]
             # The left child has the interval below the threshold, the right child the interval above.
             column, end = trees.columns[split], 1 - side
             narrower = np.maximum if side else np.minimum
             found[end, place, column] = narrower(found[end, place, column], trees.thresholds[split])
-    return of_leaves[0], of_leaves[1], targets
+    return of_leaves

@@ -22,9 +22,9 @@ _TILE_ROWS = 1024
 class BoostedTrees(ValidatedPart, Record):
     r"""Sums of decision trees for encoded targets, and the share that they have in the outputs of a model.
 
-    Tree i adds to the sum of target ``i % t``. For labels the sums :math:`s` are log-odds: the outputs are
-    :math:`\tanh(s / 2)` for two classes, encoded as -1 and 1, and the softmax of the sums for more classes. The outputs
-    thus estimate the means of the encoded labels. For numbers the outputs are the sums.
+    A leaf has a value for each of the t targets. For labels the sums :math:`s` of these values are log-odds: the
+    outputs are :math:`\tanh(s / 2)` for two classes, encoded as -1 and 1, and the softmax of the sums for more classes.
+    The outputs thus estimate the means of the encoded labels. For numbers the outputs are the sums.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class BoostedTrees(ValidatedPart, Record):
         Rows whose number in the column is at most the threshold go to the left child, other rows to the right child.
     children : ndarray of int, shape (k, 2)
         Left and right child of each split: the index of a later split, or ``-1 - l`` for the leaf l.
-    values : ndarray of shape (l,)
+    values : ndarray of shape (l, t)
         Values of the leaves.
     roots : ndarray of int, shape (n_trees,)
         First split of each tree, or ``-1 - l`` for a tree of one leaf.
@@ -53,7 +53,7 @@ class BoostedTrees(ValidatedPart, Record):
     columns: np.ndarray = field(metadata=of_entries("index", "?k", least=0))
     thresholds: np.ndarray = field(metadata=of_floats("?k"))
     children: np.ndarray = field(metadata=of_entries("index", "?k", 2))
-    values: np.ndarray = field(metadata=of_floats("l"))
+    values: np.ndarray = field(metadata=of_floats("l", "t"))
     roots: np.ndarray = field(metadata=of_entries("index", "n"))
     baseline: np.ndarray = field(metadata=of_floats("t"))
     has_labels: bool
@@ -68,7 +68,7 @@ class BoostedTrees(ValidatedPart, Record):
         places, children = np.arange(self.columns.size), self.children
         yield bool(((children > places[:, None]) | (children < 0)).all()), "splits that lead to later splits"
         ends = np.append(children, self.roots)
-        yield bool(((ends >= -self.values.size) & (ends < places.size)).all()), "splits and leaves that exist"
+        yield bool(((ends >= -len(self.values)) & (ends < places.size)).all()), "splits and leaves that exist"
 
     @property
     def n_outputs(self) -> int:
@@ -81,9 +81,9 @@ class BoostedTrees(ValidatedPart, Record):
         return self.share == 1
 
     def rounds(self, first: int, last: int) -> Self:
-        """Return the trees of some rounds. The baseline is kept only if the rounds include the first round."""
-        roots = self.roots[first * self.n_outputs : last * self.n_outputs]
-        return replace(self, roots=roots, baseline=np.zeros_like(self.baseline) if first else self.baseline)
+        """Return the trees of some rounds. The baseline is 0 unless the rounds include the first."""
+        baseline = np.zeros_like(self.baseline) if first else self.baseline
+        return replace(self, roots=self.roots[first:last], baseline=baseline)
 
     def sums(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return the sums float64 (n, t) of all trees for rows `X` (n, d) on the host."""

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from scipy.special import expit, softmax
 
-from phimap.config import thread_count
 from phimap.learn.trees.bins import Bins
 from phimap.learn.trees.ensemble import BoostedTrees
-from phimap.ops import host, run_tasks
+from phimap.ops import host
 from phimap.ops.primitives.boosting import BinnedRows, GrownTree, TreeLimits, grow_tree
 
 # Least number of rows in a leaf; least sum of the second derivatives in a leaf; penalty on the squares of leaf values,
 # in units of the second derivative of the loss of one row.
-_LEAST_ROWS, _LEAST_HESSIAN, _PENALTY = 20, 1e-3, 0.1
-
-
-#: Largest number of trees that grow at the same time, because each holds sums for all bins.
-MOST_TOGETHER = 4
+_LEAST_ROWS, _LEAST_CURVATURE, _PENALTY = 20, 1e-3, 0.1
+# With several targets, one in `_TURN` trees is grown for a single target, the others for random combinations of targets.
+_TURN = 3
 
 
 @dataclass(frozen=True)
@@ -73,20 +69,25 @@ class Boosting:
         Learning rate.
     n_leaves : int, default=31
         Largest number of leaves of a tree.
-    n_jobs : int or None
-        Threads, which share the targets; the trees do not depend on their number.
+    rng : Generator
+        Draws the direction of each round; not used for a single target.
 
     Notes
     -----
-    Labels are learned by the log loss, numbers by the squared error, each target by itself in units of its standard
-    deviation. Leaf values have a small penalty on their squares: without it, rounds may diverge on rare classes, whose
-    second derivatives vanish.
+    Labels are learned by the log loss, numbers by the squared error in units of the standard deviation of each target.
+    Leaf values have a small penalty on their squares: without it, rounds may diverge on rare classes, whose second
+    derivatives vanish.
+
+    A round adds one tree for all targets. Its splits lower the loss along one direction of the targets, by the exact
+    first and second derivatives along it. Its leaves have a value for each target. Two of three directions are random,
+    the third is that of a single target, each target in turn. **Source.** Iosipoi and Vakhrushev (2022), "SketchBoost",
+    section 3.3, random projections. **Differs from the source in** one direction a round instead of several, and in
+    that splits use second derivatives.
     """
 
-    def __init__(self, rows: TreeRows, *, rate: float, n_leaves: int = 31, n_jobs: int | None):
-        self._rows, self._trees = rows, list[GrownTree]()
-        self._n_jobs = min(thread_count(n_jobs), MOST_TOGETHER)
-        self._limits = TreeLimits(n_leaves, _LEAST_ROWS, _LEAST_HESSIAN, _PENALTY, rate)
+    def __init__(self, rows: TreeRows, *, rate: float, n_leaves: int = 31, rng: np.random.Generator):
+        self._rows, self._trees, self._rng = rows, list[GrownTree](), rng
+        self._limits = TreeLimits(n_leaves, _LEAST_ROWS, _LEAST_CURVATURE, _PENALTY, rate)
         self._binned = BinnedRows.of(rows.codes, rows.bins.counts)
         # Targets between 0 and 1 for labels, of standard deviation 1 for numbers (t, n).
         self._spread, targets = np.ones(rows.Y.shape[1]), np.ascontiguousarray(rows.Y.T)
@@ -112,39 +113,47 @@ class Boosting:
         return not rows.has_labels or np.unique(rows.labels).size == max(2, rows.Y.shape[1])
 
     def grow(self, n_rounds: int) -> BoostedTrees:
-        """Add rounds up to a total of `n_rounds`; a round has a tree for every target. Return the added rounds."""
-        n_targets = len(self._targets)
-        before = len(self._trees) // n_targets
+        """Add rounds up to a total of `n_rounds`, and return the added rounds."""
+        before, ops = len(self._trees), host(np.float64)
         for _ in range(before, n_rounds):
-            self._trees += run_tasks(partial(self._grown, *self._derivatives()), range(n_targets), self._n_jobs)
+            self._trees.append(grow_tree(ops, self._binned, *self._derivatives(), self._limits, self._sums))
         return self.rounds(before, n_rounds)
 
-    def _grown(self, gradients: np.ndarray, hessians: np.ndarray, target: int) -> GrownTree:
-        """Return a tree for one target, given the derivatives (t, n), and add its values to the sums of the target."""
-        sums, ops = self._sums[target], host(np.float64)
-        return grow_tree(ops, self._binned, gradients[target], hessians[target], self._limits, sums)
+    def _derivatives(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return derivatives of the loss of each row, weighted, for a round.
 
-    def _derivatives(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first and second derivatives (t, n) of the loss of each row by the sums of its targets."""
+        They are the first and the second derivatives (n,) along the direction of the round, and the first and the
+        second derivatives (t, n) by the sums of the targets.
+        """
+        sums, weights, direction = self._sums, self._rows.weights, self._direction()
         if self._rows.has_labels:
-            means = expit(self._sums) if len(self._sums) == 1 else softmax(self._sums, axis=0)
+            means = expit(sums) if len(sums) == 1 else softmax(sums, axis=0)
             gradients, hessians = means - self._targets, means * (1 - means)
+            # The variance of the direction's entry, if the class is drawn by the probabilities.
+            curvatures = hessians[0] if len(sums) == 1 else direction**2 @ means - (direction @ means) ** 2
         else:
-            gradients, hessians = self._sums - self._targets, np.ones_like(self._sums)
-        weights = self._rows.weights
-        return (gradients, hessians) if weights is None else (weights * gradients, weights * hessians)
+            gradients, hessians = sums - self._targets, np.ones_like(sums)
+            curvatures = np.full(sums.shape[1], direction @ direction)
+        slopes = direction @ gradients
+        found = slopes, np.maximum(curvatures, 0.0), gradients, hessians
+        return found if weights is None else tuple(weights * values for values in found)
+
+    def _direction(self) -> np.ndarray:
+        """Return the direction (t,) along which the next tree lowers the loss."""
+        n_targets, number = len(self._sums), len(self._trees)
+        if n_targets == 1 or number % _TURN == _TURN - 1:
+            return np.eye(n_targets)[number // _TURN % n_targets]
+        return self._rng.standard_normal(n_targets)
 
     def rounds(self, first: int, last: int) -> BoostedTrees:
         """Return the trees of some rounds, with share 0. The baseline is 0 unless the rounds include the first."""
-        rows, n_targets = self._rows, len(self._targets)
-        trees = self._trees[first * n_targets : last * n_targets]
+        rows, n_targets, trees = self._rows, len(self._targets), self._trees[first:last]
         columns, places, children, roots = _joined(trees)
-        values = [spread * tree.values for spread, tree in zip(np.resize(self._spread, len(trees)), trees, strict=True)]
         return BoostedTrees(
             columns,
             rows.bins.thresholds(columns, places),
             children,
-            np.concatenate(values).astype(rows.bins.edges.dtype),
+            np.concatenate([self._spread * tree.values for tree in trees]).astype(rows.bins.edges.dtype),
             roots,
             np.zeros(n_targets) if first else self._spread * self._baseline,
             rows.has_labels,
@@ -156,7 +165,7 @@ class Boosting:
 
 def _joined(trees: list[GrownTree]) -> tuple[np.ndarray, ...]:
     """Return columns, places and children of the splits of all trees in one list, and the root of each tree."""
-    leaves_before = np.cumsum([0, *(tree.values.size for tree in trees)])
+    leaves_before = np.cumsum([0, *(len(tree.values) for tree in trees)])
     splits_before = leaves_before - np.arange(len(leaves_before))
     children = [
         np.where(tree.children < 0, tree.children - n_leaves, tree.children + n_splits)

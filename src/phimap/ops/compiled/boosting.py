@@ -1,4 +1,4 @@
-"""Growth of a decision tree, leaf by leaf, from sums of gradients over bins."""
+"""Growth of a decision tree, leaf by leaf, from sums of derivatives over bins."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from phimap.ops.compiled.jit import compiled
 
 
 @compiled
-def add_rows(rows, members, gradients, hessians, sums):
-    """Set sums (b, 3) to the gradients, the hessians and the number of the members in each bin but the common ones."""
+def add_rows(rows, members, slopes, curvatures, sums):
+    """Set sums (b, 3) to the slopes, the curvatures and the number of the members in each bin but the common ones."""
     sums[:] = 0.0
     for member in members:
-        gradient, hessian = gradients[member], hessians[member]
+        slope, curvature = slopes[member], curvatures[member]
         for entry in range(rows.entry_starts[member], rows.entry_starts[member + 1]):
             place = rows.entries[entry]
-            sums[place, 0] += gradient
-            sums[place, 1] += hessian
+            sums[place, 0] += slope
+            sums[place, 1] += curvature
             sums[place, 2] += 1.0
 
 
@@ -27,25 +27,25 @@ def best_split(rows, sums, total, limits, best, left):
     best are the column and the place of the split, left the sums of the bins up to the place. The common bins of
     sums (b, 3) are set to the total of the leaf without the other bins of the column.
     """
-    gain, gradient, hessian, n = 0.0, total[0], total[1], total[2]
-    without = gradient * gradient / (hessian + limits.penalty)
+    gain, slope, curvature, n = 0.0, total[0], total[1], total[2]
+    without = slope * slope / (curvature + limits.penalty)
     for column in range(rows.common.shape[0]):
         start, stop, common = rows.bin_starts[column], rows.bin_starts[column + 1], rows.common[column]
         if common >= 0:
             sums[common] = 0.0
-            g, h, m = gradient, hessian, n
+            g, h, m = slope, curvature, n
             for b in range(start, stop):
                 g, h, m = g - sums[b, 0], h - sums[b, 1], m - sums[b, 2]
             sums[common, 0], sums[common, 1], sums[common, 2] = g, h, m
         g, h, m = 0.0, 0.0, 0.0
         for b in range(start, stop - 1):
             g, h, m = g + sums[b, 0], h + sums[b, 1], m + sums[b, 2]
-            if m < limits.least_rows or h < limits.least_hessian:
+            if m < limits.least_rows or h < limits.least_curvature:
                 continue
-            if n - m < limits.least_rows or hessian - h < limits.least_hessian:
+            if n - m < limits.least_rows or curvature - h < limits.least_curvature:
                 break
-            rest, curvature = gradient - g, hessian - h + limits.penalty
-            found = g * g / (h + limits.penalty) + rest * rest / curvature - without
+            g_right, h_right = slope - g, curvature - h
+            found = g * g / (h + limits.penalty) + g_right * g_right / (h_right + limits.penalty) - without
             # An empty bin divides the rows as the bin before it. Its sums may be the rounding of a difference.
             if found > gain and sums[b, 2] != 0.0:
                 gain = found
@@ -71,12 +71,25 @@ def divide(codes, place, members, spare):
 
 
 @compiled
-def grow_tree(rows, gradients, hessians, limits, sums):
-    """Grow a tree for gradients and hessians (n,) and add the values of its leaves to sums (n,); see the primitive."""
-    n, most = gradients.shape[0], limits.n_leaves
+def set_values(gradients, hessians, limits, members, values, sums):
+    """Set values (t,) of a leaf with these members, and add them to sums (t, n); see the primitive."""
+    for target in range(values.shape[0]):
+        gradient, hessian = 0.0, 0.0
+        for member in members:
+            gradient += gradients[target, member]
+            hessian += hessians[target, member]
+        values[target] = -limits.rate * gradient / (hessian + limits.penalty)
+        for member in members:
+            sums[target, member] += values[target]
+
+
+@compiled
+def grow_tree(rows, slopes, curvatures, gradients, hessians, limits, sums):
+    """Grow a tree and add the values of its leaves to sums (t, n); see the primitive."""
+    n, most = slopes.shape[0], limits.n_leaves
     members, spare = np.arange(n).astype(np.int32), np.empty(n, np.int32)
     columns, places = np.empty(most, np.int32), np.empty(most, np.int32)
-    children, values = np.empty((most, 2), np.int32), np.empty(most)
+    children, values = np.empty((most, 2), np.int32), np.empty((most, gradients.shape[0]))
     # Of each leaf: its first and last member, its split and its side of it, its sums, and the sums in all bins.
     first, last, parents = np.zeros(most, np.int64), np.zeros(most, np.int64), np.full((most, 2), -1)
     totals, of_bins = np.zeros((most, 3)), np.empty((most, rows.bin_starts[-1], 3))
@@ -84,10 +97,10 @@ def grow_tree(rows, gradients, hessians, limits, sums):
     gains, best, lefts = np.zeros(most), np.zeros((most, 2), np.int64), np.zeros((most, 3))
     last[0] = n
     for i in range(n):
-        totals[0, 0] += gradients[i]
-        totals[0, 1] += hessians[i]
+        totals[0, 0] += slopes[i]
+        totals[0, 1] += curvatures[i]
         totals[0, 2] += 1.0
-    add_rows(rows, members, gradients, hessians, of_bins[0])
+    add_rows(rows, members, slopes, curvatures, of_bins[0])
     gains[0] = best_split(rows, of_bins[0], totals[0], limits, best[0], lefts[0])
     n_leaves = 1
     while n_leaves < most:
@@ -114,7 +127,7 @@ def grow_tree(rows, gradients, hessians, limits, sums):
         # Only the rows of the smaller leaf are added up. The larger leaf has the rest of the sums of both.
         if large == right:
             of_bins[right, :, :] = of_bins[left]
-        add_rows(rows, members[first[small] : last[small]], gradients, hessians, of_bins[small])
+        add_rows(rows, members[first[small] : last[small]], slopes, curvatures, of_bins[small])
         for b in range(of_bins.shape[1]):
             for k in range(3):
                 of_bins[large, b, k] -= of_bins[small, b, k]
@@ -122,10 +135,8 @@ def grow_tree(rows, gradients, hessians, limits, sums):
             if totals[leaf, 2] >= 2 * limits.least_rows:
                 gains[leaf] = best_split(rows, of_bins[leaf], totals[leaf], limits, best[leaf], lefts[leaf])
     for leaf in range(n_leaves):
-        values[leaf] = -limits.rate * totals[leaf, 0] / (totals[leaf, 1] + limits.penalty)
+        set_values(gradients, hessians, limits, members[first[leaf] : last[leaf]], values[leaf], sums)
         if n_leaves > 1:
             children[parents[leaf, 0], parents[leaf, 1]] = -1 - leaf
-        for member in members[first[leaf] : last[leaf]]:
-            sums[member] += values[leaf]
     n_splits = n_leaves - 1
     return columns[:n_splits].copy(), places[:n_splits].copy(), children[:n_splits].copy(), values[:n_leaves].copy()

@@ -67,8 +67,8 @@ class TreeLimits(NamedTuple):
         Largest number of leaves.
     least_rows : int
         Least number of rows in a leaf.
-    least_hessian : float
-        Least sum of the hessians in a leaf.
+    least_curvature : float
+        Least sum of the curvatures in a leaf.
     penalty : float
         Penalty on the squares of the leaf values.
     rate : float
@@ -77,13 +77,13 @@ class TreeLimits(NamedTuple):
 
     n_leaves: int
     least_rows: int
-    least_hessian: float
+    least_curvature: float
     penalty: float
     rate: float
 
 
 class GrownTree(NamedTuple):
-    """A tree with l leaves.
+    """A tree with l leaves for t targets.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class GrownTree(NamedTuple):
         Column of each split, and the last code that goes to the left.
     children : ndarray of int32, shape (l - 1, 2)
         Left and right child of each split: a later split, or ``-1 - i`` for the leaf i.
-    values : ndarray of shape (l,)
+    values : ndarray of shape (l, t)
         Values of the leaves.
     """
 
@@ -103,17 +103,39 @@ class GrownTree(NamedTuple):
 
 @host_primitive
 def grow_tree(
-    ops: Ops, rows: BinnedRows, gradients: np.ndarray, hessians: np.ndarray, limits: TreeLimits, sums: np.ndarray
+    ops: Ops,
+    rows: BinnedRows,
+    slopes: np.ndarray,
+    curvatures: np.ndarray,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+    limits: TreeLimits,
+    sums: np.ndarray,
 ) -> GrownTree:
-    r"""Return a tree that lowers a loss with these gradients and hessians (n,); add its leaf values to `sums` (n,).
+    r"""Return a tree that lowers a loss of t targets, and add its leaf values to `sums` (t, n).
 
-    Let G and H be the sums of the gradients and of the hessians of the rows in a leaf, and p the penalty. The value
-    :math:`v = -G / (H + p)` minimises :math:`G v + (H + p) v^2 / 2`. A split into the parts 1 and 2 lowers twice this
-    loss by :math:`G_1^2 / (H_1 + p) + G_2^2 / (H_2 + p) - G^2 / (H + p)`. The tree begins with one leaf. The leaf whose
-    best split lowers the loss most is split next. Among equal splits, the first column and the lowest code win.
+    Parameters
+    ----------
+    ops : Ops
+    rows : BinnedRows
+    slopes, curvatures : ndarray of shape (n,)
+        First and second derivatives of the loss of each row along one direction of the targets. The splits depend on
+        them.
+    gradients, hessians : ndarray of shape (t, n)
+        First and second derivatives of the loss of each row by each target. The leaf values depend on them.
+    limits : TreeLimits
+    sums : ndarray of shape (t, n)
+
+    Notes
+    -----
+    Let G and H be the sums of the gradients and of the hessians of a target over the rows in a leaf, and p the penalty.
+    The value :math:`v = -G / (H + p)` minimises :math:`G v + (H + p) v^2 / 2`. For sums G and H of the slopes and of
+    the curvatures, a split into the parts 1 and 2 lowers twice this loss by :math:`G_1^2 / (H_1 + p) + G_2^2 / (H_2 +
+    p) - G^2 / (H + p)`. The tree begins with one leaf. The leaf whose best split lowers the loss most is split next.
+    Among equal splits, the first column and the lowest code win.
     """
-    members, parents = [np.arange(len(gradients))], [(-1, -1)]
-    best = [_best_split(rows, members[0], gradients, hessians, limits)]
+    members, parents = [np.arange(len(slopes))], [(-1, -1)]
+    best = [_best_split(rows, members[0], slopes, curvatures, limits)]
     splits, children = np.empty((0, 2), np.int32), np.empty((0, 2), np.int32)
     while len(members) < limits.n_leaves:
         left = max(range(len(members)), key=lambda leaf: best[leaf][0])
@@ -129,32 +151,32 @@ def grow_tree(
         members[left] = members[left][is_left]
         best.append((0.0, 0, 0))
         for leaf in (left, -1):
-            best[leaf] = _best_split(rows, members[leaf], gradients, hessians, limits)
-    values = np.empty(len(members))
+            best[leaf] = _best_split(rows, members[leaf], slopes, curvatures, limits)
+    values = np.empty((len(members), len(gradients)))
     for leaf, (rows_of_leaf, (parent, side)) in enumerate(zip(members, parents, strict=True)):
-        gradient, hessian = gradients[rows_of_leaf].sum(), hessians[rows_of_leaf].sum()
+        gradient, hessian = gradients[:, rows_of_leaf].sum(axis=1), hessians[:, rows_of_leaf].sum(axis=1)
         values[leaf] = -limits.rate * gradient / (hessian + limits.penalty)
-        sums[rows_of_leaf] += values[leaf]
+        sums[:, rows_of_leaf] += values[leaf][:, None]
         if parent >= 0:
             children[parent, side] = -1 - leaf
     return GrownTree(splits[:, 0].astype(np.int32), splits[:, 1].astype(np.int32), children.astype(np.int32), values)
 
 
 def _best_split(
-    rows: BinnedRows, members: np.ndarray, gradients: np.ndarray, hessians: np.ndarray, limits: TreeLimits
+    rows: BinnedRows, members: np.ndarray, slopes: np.ndarray, curvatures: np.ndarray, limits: TreeLimits
 ) -> tuple[float, int, int]:
     """Return the gain, the column and the place of the best split of some rows; the gain is 0 if none lowers the loss.
 
     The lowest place is returned among places that divide the rows alike.
     """
     best = (0.0, -1, -1)
-    gradient, hessian = gradients[members].sum(), hessians[members].sum()
+    slope, curvature = slopes[members].sum(), curvatures[members].sum()
     for column, codes in enumerate(rows.codes[:, members] if len(members) else ()):
-        g, h, n = (np.cumsum(np.bincount(codes, w)) for w in (gradients[members], hessians[members], None))
+        g, h, n = (np.cumsum(np.bincount(codes, w)) for w in (slopes[members], curvatures[members], None))
         is_allowed = np.minimum(n, len(members) - n) >= limits.least_rows
-        is_allowed &= np.minimum(h, hessian - h) >= limits.least_hessian
-        parts = g**2 / (h + limits.penalty) + (gradient - g) ** 2 / (hessian - h + limits.penalty)
-        gains = np.where(is_allowed, parts - gradient**2 / (hessian + limits.penalty), 0)
+        is_allowed &= np.minimum(h, curvature - h) >= limits.least_curvature
+        parts = g**2 / (h + limits.penalty) + (slope - g) ** 2 / (curvature - h + limits.penalty)
+        gains = np.where(is_allowed, parts - slope**2 / (curvature + limits.penalty), 0)
         place = int(np.argmax(gains))
         if gains[place] > best[0]:
             best = float(gains[place]), column, place
@@ -163,11 +185,21 @@ def _best_split(
 
 @grow_tree.override("numpy")
 def _(
-    ops: Ops, rows: BinnedRows, gradients: np.ndarray, hessians: np.ndarray, limits: TreeLimits, sums: np.ndarray
+    ops: Ops,
+    rows: BinnedRows,
+    slopes: np.ndarray,
+    curvatures: np.ndarray,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+    limits: TreeLimits,
+    sums: np.ndarray,
 ) -> GrownTree:
     from phimap.ops.compiled import boosting
 
     # The compiled loop does not check bounds.
-    if not len(gradients) == len(hessians) == len(sums) == rows.codes.shape[1]:
-        raise ValueError("`gradients`, `hessians` and `sums` must have a number for each row. Fit the model again.")
-    return GrownTree(*boosting.grow_tree(rows, gradients, hessians, limits, sums))
+    n_rows = rows.codes.shape[1]
+    if not gradients.shape == hessians.shape == sums.shape == (len(sums), n_rows) or not (
+        len(slopes) == len(curvatures) == n_rows
+    ):
+        raise ValueError("derivatives and `sums` must have a number for each row. Fit the model again.")
+    return GrownTree(*boosting.grow_tree(rows, slopes, curvatures, gradients, hessians, limits, sums))
