@@ -49,7 +49,9 @@ def main() -> None:
     methods = {name: of_effort(name) for name in options.efforts} | {_PEER: METHODS[_PEER]}
     store = Store(options.json)
     tables = (load(name, options.data) for name in expand(options.sets))
-    found = pd.DataFrame([fit for table in tables for fit in run(table, list(methods), options.splits, store, known=methods)])
+    found = pd.DataFrame(
+        [fit for table in tables for fit in run(table, list(methods), options.splits, store, known=methods)]
+    )
     for task in TASKS:
         if not (found["task"] == task).any():
             continue

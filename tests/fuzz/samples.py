@@ -145,7 +145,7 @@ def averaged(model: Any, X: Any, y: Any) -> Any:
     """A fitted learner whose outputs are averaged with those of trees, which a fit grows from 1,000 rows on only."""
     targets = model._fitted.targets
     rows = model._fitted.inputs.rows(X), targets.encode(np.asarray(y)), None
-    trees = Boosting(TreeRows.of(*rows, has_labels=targets.has_labels), rate=0.1, n_jobs=1).grow(5)
+    trees = Boosting(TreeRows.of(*rows, has_labels=targets.has_labels), rate=0.1, rng=np.random.default_rng(0)).grow(5)
     keys = np.sort(model._state.sample.keys)[:40]
     known = {"share": 0.4, "keys": keys, "errors": rows[1][: keys.size]}
     model._fitted = replace(model._fitted, trees=replace(trees, **known))

@@ -141,18 +141,11 @@ def test_rows_left_out_for_trees_follow_the_number_of_rows(n_rows, units, expect
     assert average.n_judging(validation) == max(expected, MOST_SCALE_ROWS)
 
 
-def test_many_trees_are_grown_only_if_their_share_is_large(data, monkeypatch):
-    X, y, _, _ = data
-    monkeypatch.setattr(average, "_FEW_TREES", 60)
-    # With small steps, all 250 rounds lower the error.
-    monkeypatch.setattr(average, "_PATH", 5.0)
-    share = pm.KernelRegressor(**FAST).fit(X, y).trees_.share
-    sizes = []
-    for large in (0.9 * share, 1.01):
-        monkeypatch.setattr(average, "_LARGE_SHARE", large)
-        sizes.append(pm.KernelRegressor(**FAST).fit(X, y).trees_.roots.size)
-    # Rounds are added in parts of 50, and the share is compared after the second part.
-    assert sizes[0] > 100 >= sizes[1] > 50
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_parts_are_whole_steps(n_outputs):
+    sizes = average._sizes_of_parts(n_outputs)
+    assert not any(size % average._STEP for size in sizes)
+    assert average.most_rounds(n_outputs) == sum(sizes)
 
 
 def test_share_of_labels_has_the_least_log_loss(rng):
@@ -305,22 +298,23 @@ def test_files_rows_added_and_description(model, data, tmp_path):
     assert "trees" in model._repr_html_()
 
 
+@pytest.mark.parametrize("t", [1, 12])
 @pytest.mark.parametrize("n", [3000, 12_000])
-def test_growth_takes_no_more_memory_than_counted(rng, n):
-    """Mutant: entries of 8 bytes."""
-    X, Y = rng.standard_normal((n, 40)), rng.standard_normal((n, 1))
+def test_growth_takes_no_more_memory_than_counted(rng, n, t):
+    """Mutants: entries of 8 bytes; a further copy of the derivatives."""
+    X, Y = rng.standard_normal((n, 40)), np.eye(t)[rng.integers(t, size=n)]
     # A first growth loads the compiled loop, whose own memory does not count.
-    Boosting(TreeRows.of(X[:100], Y[:100], None, has_labels=False), rate=0.1, n_jobs=1).grow(1)
+    Boosting(TreeRows.of(X[:100], Y[:100], None, has_labels=t > 1), rate=0.1, rng=rng).grow(1)
     tracemalloc.start()
     try:
-        every = TreeRows.of(X, Y, None, has_labels=False)
+        every = TreeRows.of(X, Y, None, has_labels=t > 1)
         parts = [every.rows(np.flatnonzero(np.arange(n) % 3 != fold)) for fold in range(3)] if n < 8000 else [every]
-        grown = [Boosting(rows, rate=0.1, n_jobs=1) for rows in (*parts, every)]
+        grown = [Boosting(rows, rate=0.1, rng=rng) for rows in (*parts, every)]
         for boosting in grown:
             boosting.grow(1)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    of_rows = average.trees_memory(n, 40, 1) - average.trees_memory(0, 40, 1)
+    of_rows = average.trees_memory(n, 40, t) - average.trees_memory(0, 40, t)
     # One tree grows at a time, with three sums for each of 255 bins of a column in each leaf.
     assert X.nbytes + Y.nbytes + peak <= of_rows + 24 * 31 * 255 * 40

@@ -361,20 +361,22 @@ def trees(run, draw):
         rows, out = draw.floats(draw.rows, d).astype(float), draw.rng.standard_normal((draw.rows, t))
         thresholds = np.append(rows[:1, :1], draw.floats(n_splits)).astype(draw.dtype)[:n_splits]
         places = draw.places(d, n_splits).astype(np.int32), thresholds, children.astype(np.int32)
-        run("add_tree_values", rows, *places, draw.floats(n_splits + 1), roots.astype(np.int32), out)
+        run("add_tree_values", rows, *places, draw.floats(n_splits + 1, t), roots.astype(np.int32), out)
         yield out
 
 
 @example("grow_tree")
 def grown_trees(run, draw):
     n = 20 * draw.rows
-    for d, n_leaves in [(1, 2), (3, 5), (6, 64)]:
+    for d, n_leaves, t in [(1, 2, 1), (3, 5, 3), (6, 64, 2)]:
         # Counts with a common bin, a constant column, and numbers.
         n_bins = np.resize([3, 1, 40], d)
         codes = np.minimum(draw.rng.poisson(0.3 * n_bins[:, None] ** 1.2, (d, n)), n_bins[:, None] - 1)
         rows = BinnedRows.of(codes.astype(np.uint8), n_bins)
-        limits, sums = TreeLimits(n_leaves, 4, 0.5, 0.1, 0.3), draw.rng.standard_normal(n)
-        yield from run("grow_tree", rows, draw.rng.standard_normal(n), draw.rng.random(n), limits, sums)
+        limits, sums = TreeLimits(n_leaves, 4, 0.5, 0.1, 0.3), draw.rng.standard_normal((t, n))
+        along = draw.rng.standard_normal(n), draw.rng.random(n)
+        by_target = draw.rng.standard_normal((t, n)), draw.rng.random((t, n))
+        yield from run("grow_tree", rows, *along, *by_target, limits, sums)
         yield sums
 
 

@@ -43,16 +43,24 @@ def samples(columns: np.ndarray, width: int = 8) -> tuple:
 
 KEYS = np.zeros(2, np.uint64)
 LIMITS = TreeLimits(2, 1, 0.0, 0.1, 0.1)
+THREE_ROWS = BinnedRows.of(np.zeros((1, 3), np.uint8), places(1))
 
 CALLS = {
     "trees: a column outside": lambda: add_tree_values(
-        OPS, ones(2, 3), places(3), ones(1), places(-1, -2)[None], ones(2), places(0), ones(2, 1)
+        OPS, ones(2, 3), places(3), ones(1), places(-1, -2)[None], ones(2, 1), places(0), ones(2, 1)
     ),
-    "trees: few outputs": lambda: add_tree_values(
-        OPS, ones(2, 3), places(0), ones(1), places(-1, -2)[None], ones(2), places(0), ones(1, 1)
+    "trees: few rows of outputs": lambda: add_tree_values(
+        OPS, ones(2, 3), places(0), ones(1), places(-1, -2)[None], ones(2, 1), places(0), ones(1, 1)
     ),
+    "trees: outputs of other targets": lambda: add_tree_values(
+        OPS, ones(2, 3), places(0), ones(1), places(-1, -2)[None], ones(2, 1), places(0), ones(2, 2)
+    ),
+    "boosting: few slopes": lambda: grow_tree(OPS, THREE_ROWS, ones(2), ones(3), *[ones(1, 3)] * 2, LIMITS, ones(1, 3)),
     "boosting: few gradients": lambda: grow_tree(
-        OPS, BinnedRows.of(np.zeros((1, 3), np.uint8), places(1)), ones(2), ones(3), LIMITS, ones(3)
+        OPS, THREE_ROWS, ones(3), ones(3), ones(1, 2), ones(1, 3), LIMITS, ones(1, 3)
+    ),
+    "boosting: sums of other targets": lambda: grow_tree(
+        OPS, THREE_ROWS, ones(3), ones(3), *[ones(2, 3)] * 2, LIMITS, ones(1, 3)
     ),
     "boosting: a code outside": lambda: BinnedRows.of(np.full((1, 3), 2, np.uint8), places(2)),
     "cells: many partitions": lambda: write_cells(OPS, KEYS[None], 4, 4, 1.0, ones(1, 4)),

@@ -29,9 +29,9 @@ from phimap.ops import ops_for, run_tasks
 LEAST_ROWS = 300
 # Learning rate.
 _RATE = 0.1
-# Rounds are added in parts: their size and their largest number, for one target and for several. With several targets, a
-# round lowers the loss along one direction only, so more rounds are needed. The last part is the first that lowers the
-# squared error by less than `_LEAST_GAIN` times the squared error without trees.
+# Rounds are added in parts: their size and their largest number, for one target and for several. With several targets,
+# a round lowers the loss along one direction only, so more rounds are needed. The last part is the first that lowers
+# the squared error by less than `_LEAST_GAIN` times the squared error without trees.
 _PART, _MOST_PARTS = 50, 5
 _PART_OF_SEVERAL, _MOST_PARTS_OF_SEVERAL = 100, 10
 # The error of the average is measured after every `_STEP` rounds. The number of rounds with the least error is chosen.
@@ -48,10 +48,10 @@ FOLDS, FOLDED_ROWS = 3, 4000
 # the validation rows are too few. A model of so few rows has no corrections, so its leave-one-out errors are known at
 # every row.
 _SMALL_ROWS, _MOST_LEFT_OUT = 8000, 1600
-# Largest number of leaves of a tree below `_SMALL_ROWS` rows, and from there on for one target and for several. With few
-# rows, smaller trees are about as good. A tree for several targets may need other splits for each of them.
+# Largest number of leaves of a tree below `_SMALL_ROWS` rows, and from there on for one target and for several. With
+# few rows, smaller trees are about as good. A tree for several targets may need other splits for each of them.
 _FEW_LEAVES, _MANY_LEAVES, _MANY_LEAVES_OF_SEVERAL = 16, 31, 64
-# Bytes that one bin takes: three sums in float64 for each leaf of the trees that grow at the same time, one in each fold.
+# Bytes that one bin takes: three sums in float64 for each leaf of the trees that grow at the same time, one a fold.
 _BIN_BYTES = 24 * max(FOLDS * _FEW_LEAVES, _MANY_LEAVES_OF_SEVERAL)
 # Trees are kept only if they lower the squared error by at least `_LEAST_GAIN` times the squared error without trees.
 # This gain must also be at least `_LEAST_RATIO` times its standard error over rows or units.

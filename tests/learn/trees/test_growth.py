@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
+from phimap.learn.trees import growth
 from phimap.learn.trees.growth import Boosting, TreeRows
 
 
@@ -26,17 +28,22 @@ def rows(X, Y, weights=None):
     return TreeRows.of(X, Y, weights, has_labels=bool(np.isin(Y, (-1, 0, 1)).all()))
 
 
+def boosting_of(data, rate=0.1, **settings):
+    return Boosting(data, rate=rate, rng=np.random.default_rng(0), **settings)
+
+
 KINDS = ["numbers", "two classes", "three classes"]
 
 
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", KINDS)
-def test_outputs_are_those_of_scikit_learn(rng, kind, dtype, weighted):
+@pytest.mark.parametrize("kind", ["numbers", "two classes"])
+def test_outputs_of_one_target_are_those_of_scikit_learn(rng, kind, dtype, weighted):
     """Mutants: no penalty; leaves of 19 rows; sums of the larger child without those of the smaller one."""
     X, Y = table(rng, kind, dtype)
+    Y = Y[:, -1:]
     weights = rng.uniform(0.5, 2, len(X)) if weighted else None
-    boosting = Boosting(rows(X, Y, weights), rate=0.1, n_leaves=16, n_jobs=1)
+    boosting = boosting_of(rows(X, Y, weights), n_leaves=16)
     boosting.grow(10)
     boosting.grow(20)
     trees, test = boosting.rounds(0, 20), table(rng, kind, dtype, 300)[0]
@@ -44,21 +51,84 @@ def test_outputs_are_those_of_scikit_learn(rng, kind, dtype, weighted):
     settings = {"max_leaf_nodes": 16, "l2_regularization": 0.1, "max_iter": 20, "early_stopping": False}
     if kind == "numbers":
         # In other units, scikit-learn's penalty and its least hessian would have another size.
-        spreads = Y.std(axis=0)
-        fits = [model(**settings).fit(X, y / spread, weights) for y, spread in zip(Y.T, spreads, strict=True)]
-        expected = spreads * np.stack([fit.predict(test) for fit in fits], axis=1)
+        expected = Y.std() * model(**settings).fit(X, Y[:, 0] / Y.std(), weights).predict(test)[:, None]
     else:
-        shares = model(**settings).fit(X, rows(X, Y).labels, weights).predict_proba(test)
-        expected = 2 * shares[:, 1:] - 1 if kind == "two classes" else shares
+        expected = 2 * model(**settings).fit(X, rows(X, Y).labels, weights).predict_proba(test)[:, 1:] - 1
     np.testing.assert_allclose(trees.outputs(test, 1), expected, rtol=1e-5, atol=1e-5)
-    assert trees.roots.size == 20 * Y.shape[1]
+    assert trees.roots.size == 20
     assert all(holds for holds, _ in trees.requirements())
+
+
+def log_losses(sums, Y):
+    """The log loss of each row, given the sums (n, t) of its classes and its class as indicators."""
+    return logsumexp(sums, axis=1) - (sums * Y).sum(axis=1)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_derivatives_are_those_of_the_loss(rng, weighted):
+    """By differences. Mutant: second derivatives along the direction without those of pairs of classes."""
+    X, Y = table(rng, "three classes")
+    weights = rng.uniform(0.5, 2, len(X)) if weighted else None
+    boosting = boosting_of(rows(X, Y, weights))
+    sums, counted, step = boosting.grow(5).sums(X, 1), np.ones(len(X)) if weights is None else weights, 1e-4
+    direction = boosting_of(rows(X, Y))._rng.standard_normal((5, 3))[-1]
+    boosting._direction = lambda: direction
+    slopes, curvatures, gradients, hessians = boosting._derivatives()
+
+    def differences(along):
+        below, at, above = (counted * log_losses(sums + k * step * along, Y) for k in (-1, 0, 1))
+        return (above - below) / (2 * step), (above - 2 * at + below) / step**2
+
+    found = [(slopes, curvatures), *zip(gradients, hessians, strict=True)]
+    for along, (first, second) in zip([direction, *np.eye(3)], found, strict=True):
+        expected = differences(along)
+        np.testing.assert_allclose(first, expected[0], atol=1e-7)
+        np.testing.assert_allclose(second, expected[1], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_leaf_values_are_newton_steps(rng, kind):
+    """For each target, from the rows of the leaf. Mutant: the value of the direction's derivatives for all targets."""
+    X, Y = table(rng, kind, n=3000)
+    boosting = boosting_of(rows(X, Y), rate=0.3)
+    _, _, gradients, hessians = boosting_of(rows(X, Y))._derivatives()
+    trees = boosting.grow(1)
+    spread = Y.std(axis=0) if kind == "numbers" else 1.0
+    steps = (trees.sums(X, 1) - trees.baseline) / spread
+    leaves = np.unique(steps, axis=0, return_inverse=True)[1].ravel()
+    assert leaves.max() >= 4
+    for leaf in range(leaves.max() + 1):
+        own = leaves == leaf
+        expected = -0.3 * gradients[:, own].sum(axis=1) / (hessians[:, own].sum(axis=1) + 0.1)
+        np.testing.assert_allclose(steps[own], np.tile(expected, (own.sum(), 1)), rtol=1e-9, atol=1e-12)
+
+
+def test_splits_lower_the_loss_along_the_direction(rng, monkeypatch):
+    """Along the first of two targets, the splits and values are those of this target alone."""
+    X, Y = table(rng, "numbers")
+    alone = boosting_of(rows(X, Y[:, :1])).grow(8)
+    monkeypatch.setattr(Boosting, "_direction", lambda self: np.array([1.0, 0.0]))
+    both = boosting_of(rows(X, Y)).grow(8)
+    for name in ("columns", "thresholds", "children", "roots"):
+        np.testing.assert_array_equal(getattr(both, name), getattr(alone, name))
+    np.testing.assert_allclose(both.values[:, :1], alone.values, rtol=1e-9)
+
+
+def test_every_target_has_its_turn(rng):
+    """Mutant: random directions alone, which neglect rare classes."""
+    boosting, directions = boosting_of(rows(*table(rng, "three classes"))), []
+    for number in range(1, 19):
+        directions.append(boosting._direction())
+        boosting.grow(number)
+    turns = directions[growth._TURN - 1 :: growth._TURN]
+    np.testing.assert_array_equal(turns, np.tile(np.eye(3), (2, 1)))
+    assert sum(np.count_nonzero(direction) == 3 for direction in directions) == 12
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rounds_add_up(rng, kind):
     X, Y = table(rng, kind)
-    trees = Boosting(rows(X, Y), rate=0.1, n_jobs=1).grow(15)
+    trees = boosting_of(rows(X, Y)).grow(15)
     parts = [trees.rounds(first, last).sums(X, 1) for first, last in [(0, 4), (4, 5), (5, 15)]]
     np.testing.assert_allclose(sum(parts), trees.sums(X, 1), rtol=1e-12, atol=1e-12)
 
@@ -66,38 +136,39 @@ def test_rounds_add_up(rng, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_change_no_bit(rng, kind):
     X, Y = table(rng, kind, n=3000)
-    one, three = (Boosting(rows(X, Y), rate=0.1, n_jobs=n_jobs).grow(10) for n_jobs in (1, 3))
-    for name in ("columns", "thresholds", "children", "values", "roots", "baseline"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(three, name))
-    np.testing.assert_array_equal(one.outputs(X, 1), three.outputs(X, 3))
+    trees = boosting_of(rows(X, Y)).grow(10)
+    np.testing.assert_array_equal(trees.outputs(X, 1), trees.outputs(X, 3))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_parts_of_rounds_are_the_rounds_of_one_fit(rng, kind):
     """Mutant: sums of the rows that lack the trees of an earlier part."""
     X, Y = table(rng, kind)
-    at_once, in_parts = (Boosting(rows(X, Y), rate=0.1, n_jobs=1) for _ in range(2))
+    at_once, in_parts = (boosting_of(rows(X, Y)) for _ in range(2))
     whole = at_once.grow(30)
     added = [in_parts.grow(n_rounds) for n_rounds in (10, 20, 30)]
-    assert [part.roots.size for part in added] == [10 * Y.shape[1]] * 3
+    assert [part.roots.size for part in added] == [10] * 3
     np.testing.assert_array_equal(in_parts.rounds(0, 30).values, whole.values)
     np.testing.assert_allclose(sum(part.sums(X, 1) for part in added), whole.sums(X, 1), rtol=1e-12)
 
 
-def test_trees_of_one_leaf_keep_their_places(rng):
-    """Of two targets one is constant. Mutant: a root that counts the splits of the trees before it wrongly."""
+def test_trees_of_one_leaf_keep_their_places(rng, monkeypatch):
+    """One of two targets is constant. Mutant: a root that counts the splits of the trees before it wrongly."""
     X, Y = table(rng, "numbers")
     Y[:, 0] = 3
-    trees = Boosting(rows(X, Y), rate=0.1, n_jobs=1).grow(4)
+    # Every second tree is grown along the constant target, so it has one leaf, with the value 0 but for the penalty.
+    monkeypatch.setattr(Boosting, "_direction", lambda self: np.eye(2)[len(self._trees) % 2])
+    trees, alone = boosting_of(rows(X, Y)).grow(8), boosting_of(rows(X, Y[:, 1:]))
+    monkeypatch.undo()
+    assert np.count_nonzero(trees.roots < 0) == 4
     np.testing.assert_allclose(trees.outputs(X, 1)[:, 0], 3, rtol=1e-12)
-    alone = Boosting(rows(X, Y[:, 1:]), rate=0.1, n_jobs=1).grow(4)
-    np.testing.assert_allclose(trees.outputs(X, 1)[:, 1:], alone.outputs(X, 1), rtol=1e-12)
+    np.testing.assert_allclose(trees.outputs(X, 1)[:, 1:], alone.grow(4).outputs(X, 1), rtol=1e-3)
 
 
 def test_rows_at_a_threshold_go_below_in_float32(rng):
     X = rng.integers(0, 5, (400, 1)).astype(np.float32) / 3
     y = (X[:, 0] > np.float32(2 / 3)).astype(np.float64)
-    trees = Boosting(TreeRows.of(X, y[:, None], None, has_labels=False), rate=1.0, n_jobs=1).grow(1)
+    trees = boosting_of(TreeRows.of(X, y[:, None], None, has_labels=False), rate=1.0).grow(1)
     assert trees.thresholds.dtype == np.float32
     at, next_after = trees.thresholds, np.nextafter(trees.thresholds, np.float32(np.inf))
     np.testing.assert_array_equal(
@@ -112,13 +183,13 @@ def test_rows_of_large_weight_are_fitted_better(rng):
     # The sign of the target differs between heavy and light rows, which the trees cannot tell apart.
     Y = np.where(heavy[:, None], Y, -Y)
     weights = np.where(heavy, 100.0, 1.0)
-    errors = np.square(Y - Boosting(rows(X, Y, weights), rate=0.1, n_jobs=1).grow(40).outputs(X, 1))[:, 0]
+    errors = np.square(Y - boosting_of(rows(X, Y, weights)).grow(40).outputs(X, 1))[:, 0]
     assert errors[heavy].mean() < 0.1 * errors[~heavy].mean()
 
 
 def test_a_class_without_rows_is_noticed(rng):
     X, Y = table(rng, "three classes")
     data = rows(X, Y)
-    assert Boosting(data, rate=0.1, n_jobs=1).knows_all_classes
+    assert boosting_of(data).knows_all_classes
     without = data.rows(np.flatnonzero(data.labels != 1))
-    assert not Boosting(without, rate=0.1, n_jobs=1).knows_all_classes
+    assert not boosting_of(without).knows_all_classes

@@ -15,7 +15,7 @@ from phimap.ops.primitives.boosting import BinnedRows, GrownTree, TreeLimits, gr
 # Least number of rows in a leaf; least sum of the second derivatives in a leaf; penalty on the squares of leaf values,
 # in units of the second derivative of the loss of one row.
 _LEAST_ROWS, _LEAST_CURVATURE, _PENALTY = 20, 1e-3, 0.1
-# With several targets, one in `_TURN` trees is grown for a single target, the others for random combinations of targets.
+# With several targets, one in `_TURN` trees is grown along a single target, the others along random directions.
 _TURN = 3
 
 
