@@ -48,7 +48,7 @@ def _uses(dtype: Any) -> Iterator[Callable[[], Any]]:
     yield lambda: pm.KernelRegressor(random_state=0).fit(X, y).predict(X)
     yield lambda: pm.KernelClassifier(random_state=0).fit(X, y > 0).predict(X)
     trees = TreeRows.of(X, y[:, None].astype(np.float64), None, has_labels=False)
-    yield lambda: Boosting(trees, rate=0.1, n_jobs=1).grow(1).outputs(X, 1)
+    yield lambda: Boosting(trees, rate=0.1, rng=rng).grow(1).outputs(X, 1)
     for kind in (pm.NystroemFeatures, pm.FourierFeatures):
         model = pm.KernelRegressor(kind(Gaussian(8.0), 32, random_state=0), metric=None, random_state=0)
         for values in (pm.explain.shapley_values, pm.explain.interactions):

@@ -134,9 +134,10 @@ class Boosting:
         else:
             gradients, hessians = sums - self._targets, np.ones_like(sums)
             curvatures = np.full(sums.shape[1], direction @ direction)
-        slopes = direction @ gradients
-        found = slopes, np.maximum(curvatures, 0.0), gradients, hessians
-        return found if weights is None else tuple(weights * values for values in found)
+        slopes, curvatures = direction @ gradients, np.maximum(curvatures, 0.0)
+        if weights is None:
+            return slopes, curvatures, gradients, hessians
+        return weights * slopes, weights * curvatures, weights * gradients, weights * hessians
 
     def _direction(self) -> np.ndarray:
         """Return the direction (t,) along which the next tree lowers the loss."""
