@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from phimap._validation import check_integer
@@ -29,6 +31,9 @@ _WIDEST_ROTATED = 1024
 _LONGEST = 30.0
 # Number of rows of the pair matrix that are computed at a time; they take at most a quarter of a MB.
 _ROWS = 128
+# Number of optimised designs that are kept. Maps of one seed that differ in their length scale have the same designs, and
+# a search of a kernel draws many of them. Designs of more than `_KEPT_BYTES` bytes are not kept.
+_KEPT, _KEPT_BYTES = 32, 2**17
 
 
 class MinimumEnergy(SpreadProjection):
@@ -99,7 +104,10 @@ class MinimumEnergy(SpreadProjection):
             start = child.standard_normal((lengths.size, d))
             start /= np.linalg.norm(start, axis=1, keepdims=True)
             scaled = np.minimum(lengths * (_SQUARE_DISTANCE / d) ** 0.5, _LONGEST)
-            return spread_directions(start, scaled, law.is_for_even_functions, iterations)
+            if start.nbytes > _KEPT_BYTES:
+                return spread_directions(start, scaled, law.is_for_even_functions, iterations)
+            found = _spread(start.tobytes(), scaled.tobytes(), law.is_for_even_functions, iterations)
+            return np.frombuffer(found).reshape(start.shape)
 
         n_designs = min(n_blocks, _MOST_DESIGNS) if d <= _WIDEST_ROTATED else n_blocks
         designs = run_tasks(design, zip(radii[:n_designs], design_rng.spawn(n_designs), strict=True))
@@ -111,6 +119,14 @@ class MinimumEnergy(SpreadProjection):
             return points if number < n_designs else points @ haar_orthogonal(d, child)
 
         return np.stack(run_tasks(block, enumerate(rotation_rng.spawn(n_blocks))))
+
+
+@lru_cache(maxsize=_KEPT)
+def _spread(directions: bytes, lengths: bytes, even: bool, iterations: int) -> bytes:
+    """Return the bytes of `spread_directions`, given those of its arrays."""
+    sizes = np.frombuffer(lengths)
+    start = np.frombuffer(directions).reshape(sizes.size, -1)
+    return spread_directions(start, sizes, even, iterations).tobytes()
 
 
 def spread_directions(directions: np.ndarray, lengths: np.ndarray, even: bool, iterations: int) -> np.ndarray:

@@ -33,8 +33,9 @@ class Effort:
         For each rung, the width of the maps and the number of rows; there are one to three rungs.
     survivors : int
         Number of candidates of each kind of metric that reach the second rung.
-    stages, steps : int
-        Maximum number of stages in the learning of a metric, and number of steps of a stage.
+    least_stages, stages, steps : int
+        Number of first stages in the learning of a metric whose gain is not tested, maximum number of stages, and
+        number of steps of a stage.
     rounds : int
         Maximum number of rounds in which a learned metric is refined by the gradients of the fits.
     least_fall : float
@@ -51,6 +52,7 @@ class Effort:
     n_components: tuple[int, ...]
     n_rows: tuple[int, ...]
     survivors: int
+    least_stages: int
     stages: int
     steps: int
     rounds: int
@@ -70,7 +72,7 @@ class Effort:
 
 
 EFFORTS = {
-    "fast": Effort((256, 512), (2500, 5000), 1, 6, 6, 2, np.inf, 5e10, mixture_steps=30, mixture_starts=2),
-    "normal": Effort((256, 512, 1024), (2500, 5000, 8000), 1, 14, 6, 4, 0.1, 1.8e11),
-    "thorough": Effort((512, 1024, 2048), (5000, 8000, 16_000), 2, 24, 6, 8, -np.inf, np.inf, True, 200, 8),
+    "fast": Effort((256,), (4000,), 1, 6, 14, 6, 2, np.inf, 2e10, mixture_steps=30, mixture_starts=2),
+    "normal": Effort((256, 512, 1024), (2500, 5000, 8000), 1, 7, 14, 6, 4, 0.1, 1.8e11),
+    "thorough": Effort((512, 1024, 2048), (5000, 8000, 16_000), 2, 7, 24, 6, 8, -np.inf, np.inf, True, 200, 8),
 }

@@ -29,9 +29,9 @@ _SPARE = 3
 _LEAST_GAIN = 0.005
 # Number of first stages, which have fewer rows and directions than later stages.
 _SMALL_STAGES = 6
-# Number of stages that start without a test of the gain of the stage before them, for numbers and for labels. Squared
-# errors of rare classes vary more, so a single large stage shows less.
-_LEAST_STAGES, _LEAST_OF_LABELS = 7, 8
+# Number of further stages without a test of the gain for labels. Squared errors of rare classes vary more, so a single
+# large stage shows less.
+_MORE_OF_LABELS = 1
 # Least alpha in units of the number of training rows. The rounding of float32 sums is of this size.
 _LEAST_ALPHA = 4 * float(np.finfo(np.float32).eps)
 # Largest alpha in these units. In them, the eigenvalues of the Gram matrix are at most 1.
@@ -225,7 +225,7 @@ def learned_root(
         root = values[1:].reshape(free.shape) * size
         return root[groups] if start.ndim == 1 else root
 
-    before, least_stages = values, _LEAST_STAGES if sample.labels is None else _LEAST_OF_LABELS
+    before, least_stages = values, effort.least_stages + (0 if sample.labels is None else _MORE_OF_LABELS)
     for stage in range(effort.stages):
         if is_over():
             break
