@@ -21,6 +21,7 @@ from phimap.projections import (
     SparseGrid,
     SphericalRadial,
     SphericalStructured,
+    minimum_energy,
 )
 from phimap.projections.minimum_energy import energy as pair_energy
 from phimap.projections.quasi_monte_carlo import SEQUENCES
@@ -56,6 +57,18 @@ def integral(record, f):
 def monomials(d, degrees):
     """Exponents (d,) of all monomials in d variables of the given degrees."""
     return [np.array(e) for e in product(range(max(degrees) + 1), repeat=d) if sum(e) in degrees]
+
+
+@pytest.mark.parametrize("law", [GaussianLaw(3, 2.0), StudentLaw(3, 5)], ids=["another scale", "other radii"])
+def test_kept_designs_change_no_bit(law):
+    """Mutant: designs that are kept without regard to the lengths of their points."""
+    minimum_energy._spread.cache_clear()
+    expected = draw(MinimumEnergy(), law, 20).to_dense()
+    minimum_energy._spread.cache_clear()
+    draw(MinimumEnergy(), GaussianLaw(3), 20)
+    np.testing.assert_array_equal(draw(MinimumEnergy(), law, 20).to_dense(), expected)
+    # Only another length scale finds the design.
+    assert minimum_energy._spread.cache_info().hits == isinstance(law, GaussianLaw)
 
 
 def gaussian_moment(exponents):

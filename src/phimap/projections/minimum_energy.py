@@ -31,8 +31,8 @@ _WIDEST_ROTATED = 1024
 _LONGEST = 30.0
 # Number of rows of the pair matrix that are computed at a time; they take at most a quarter of a MB.
 _ROWS = 128
-# Number of optimised designs that are kept. Maps of one seed that differ in their length scale have the same designs, and
-# a search of a kernel draws many of them. Designs of more than `_KEPT_BYTES` bytes are not kept.
+# Number of optimised designs that are kept. Maps of one seed that differ in their length scale have the same designs,
+# and a search of a kernel draws many of them. Designs of more than `_KEPT_BYTES` bytes are not kept.
 _KEPT, _KEPT_BYTES = 32, 2**17
 
 

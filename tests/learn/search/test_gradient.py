@@ -72,10 +72,10 @@ def sample_of_two(rng, n_rows=1200, d=12):
     return SearchSample(X, y[:, None], np.ones(n_rows))
 
 
-def learn(sample, start, *, parts=None, is_over=lambda: False, rows=None):
+def learn(sample, start, effort="normal", *, parts=None, is_over=lambda: False, rows=None):
     sample = replace(sample, parts=parts)
     kernel, rows = pm.kernels.Matern(nu=1.5), np.arange(sample.n_rows) if rows is None else rows
-    return learned_root(sample, rows, start, 1e-4, kernel, EFFORTS["normal"], seed=0, is_over=is_over)
+    return learned_root(sample, rows, start, 1e-4, kernel, EFFORTS[effort], seed=0, is_over=is_over)
 
 
 @pytest.mark.parametrize("form", ["diagonal", "full"])
@@ -109,14 +109,15 @@ def test_no_stage_begins_after_the_limit(rng):
     np.testing.assert_allclose(learn(sample_of_two(rng), start, is_over=lambda: True), start)
 
 
-@pytest.mark.parametrize(("labels", "n_stages"), [(None, 7), (np.zeros(1200, int), 8)])
-def test_stages_without_a_gain_end_the_learning(rng, monkeypatch, labels, n_stages):
-    """The gain is first tested after one large stage for numbers, after two for labels."""
+@pytest.mark.parametrize("effort", EFFORTS)
+@pytest.mark.parametrize("labels", [None, np.zeros(1200, int)], ids=["numbers", "labels"])
+def test_stages_without_a_gain_end_the_learning(rng, monkeypatch, effort, labels):
+    """The gain is first tested after the least number of stages for numbers, after one more for labels."""
     monkeypatch.setattr(gradient, "_LEAST_GAIN", np.inf)
     begun = []
-    learn(replace(sample_of_two(rng), labels=labels), np.full(12, 0.3), is_over=lambda: begun.append(1))
+    learn(replace(sample_of_two(rng), labels=labels), np.full(12, 0.3), effort, is_over=lambda: begun.append(1))
     # The stage that tests the gain has begun, too.
-    assert len(begun) == n_stages + 1
+    assert len(begun) == EFFORTS[effort].least_stages + (labels is not None) + 1
 
 
 def test_a_metric_is_learned_from_the_rows_of_one_group(rng):

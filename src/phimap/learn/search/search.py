@@ -107,13 +107,13 @@ def search(
 
     Notes
     -----
-    At the first rung, every family chooses its width. Then metrics are learned by gradients, one of each kind, and
-    every family is tried with them. The best candidates of each kind of metric reach the second rung, which has wider
-    maps and more rows. There the best candidate may change its width, or a sibling may replace it. The third rung
-    compares the best candidate with candidates of similar error, unless the error hardly fell from the first rung to
-    the second. If there are few rows, there is no third rung, and the second rung has the same rows as the first. The
-    second rung is then omitted if every training row is already a landmark at the first. At the last rung, a smaller
-    length scale is taken if the error hardly rises.
+    At the first rung, which may be the only one, every family chooses its width. Then metrics are learned by gradients,
+    one of each kind, and every family is tried with them. The best candidates of each kind of metric reach the second
+    rung, which has wider maps and more rows. There the best candidate may change its width, or a sibling may replace
+    it. The third rung compares the best candidate with candidates of similar error, unless the error hardly fell from
+    the first rung to the second. If there are few rows, there is no third rung, and the second rung has the same rows
+    as the first. The second rung is then omitted if every training row is already a landmark at the first. At the last
+    rung, a smaller length scale is taken if the error hardly rises.
 
     **Cost.** See `run_trial` and `FourierLoss`.
     """
