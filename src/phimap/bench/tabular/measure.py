@@ -149,4 +149,5 @@ def log_loss_of(model: Any, X: np.ndarray, y: np.ndarray) -> float | None:
     labels = np.union1d(model.classes_, y)
     probabilities = np.zeros((len(y), len(labels)))
     probabilities[:, np.searchsorted(labels, model.classes_)] = model.predict_proba(X)
-    return float(log_loss(y, probabilities, labels=labels))
+    # Probabilities in float32 add up to one only to their rounding.
+    return float(log_loss(y, probabilities / probabilities.sum(axis=1, keepdims=True), labels=labels))

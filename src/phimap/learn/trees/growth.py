@@ -15,8 +15,11 @@ from phimap.ops.primitives.boosting import BinnedRows, GrownTree, TreeLimits, gr
 # Least number of rows in a leaf; least sum of the second derivatives in a leaf; penalty on the squares of leaf values,
 # in units of the second derivative of the loss of one row.
 _LEAST_ROWS, _LEAST_CURVATURE, _PENALTY = 20, 1e-3, 0.1
-# With several targets, one in `_TURN` trees is grown along a single target, the others along random directions.
-_TURN = 3
+# Up to `_FEW_TARGETS` targets, every tree is grown along a single target, each in turn. With more targets, one in
+# `_TURN` trees is, and the others are grown along random directions. On 16 tables, random directions were better from
+# four classes on. Three classes have only two independent directions, because probabilities depend on differences of
+# sums.
+_FEW_TARGETS, _TURN = 3, 3
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,10 @@ class Boosting:
     derivatives vanish.
 
     A round adds one tree for all targets. Its splits lower the loss along one direction of the targets, by the exact
-    first and second derivatives along it. Its leaves have a value for each target. Two of three directions are random,
-    the third is that of a single target, each target in turn. **Source.** Iosipoi and Vakhrushev (2022), "SketchBoost",
-    section 3.3, random projections. **Differs from the source in** one direction a round instead of several, and in
-    that splits use second derivatives.
+    first and second derivatives along it. Its leaves have a value for each target. Up to three targets, the directions
+    are those of single targets, each in turn. With more targets, two of three directions are random. **Source.**
+    Iosipoi and Vakhrushev (2022), "SketchBoost", section 3.3, random projections. **Differs from the source in** one
+    direction a round instead of several, and in that splits use second derivatives.
     """
 
     def __init__(self, rows: TreeRows, *, rate: float, n_leaves: int = 31, rng: np.random.Generator):
@@ -142,9 +145,10 @@ class Boosting:
     def _direction(self) -> np.ndarray:
         """Return the direction (t,) along which the next tree lowers the loss."""
         n_targets, number = len(self._sums), len(self._trees)
-        if n_targets == 1 or number % _TURN == _TURN - 1:
-            return np.eye(n_targets)[number // _TURN % n_targets]
-        return self._rng.standard_normal(n_targets)
+        turn = 1 if n_targets <= _FEW_TARGETS else _TURN
+        if number % turn < turn - 1:
+            return self._rng.standard_normal(n_targets)
+        return np.eye(n_targets)[number // turn % n_targets]
 
     def rounds(self, first: int, last: int) -> BoostedTrees:
         """Return the trees of some rounds, with share 0. The baseline is 0 unless the rounds include the first."""
