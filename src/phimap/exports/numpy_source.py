@@ -81,8 +81,9 @@ def fft(pairs, conjugate):
 def trees(x, columns, thresholds, children, values, roots, baseline):
     """Sums of the leaves in which the rows of x lie; -1 - i is leaf i, with a value for each target."""
     sums = np.tile(baseline, (len(x), 1))
-    for first in range(0, len(x), 1000):
-        part = slice(first, first + 1000)
+    step = 1 + 10**6 // (roots.size * sums.shape[1])
+    for first in range(0, len(x), step):
+        part = slice(first, first + step)
         place = np.tile(roots, (len(x[part]), 1))
         row = np.arange(len(place))[:, None]
         while (place >= 0).any():
