@@ -52,7 +52,7 @@ def test_the_logistic_loss_is_taken_where_it_gives_better_probabilities(tmp_path
     # Certain labels favour the logistic loss. On these rows its log loss is lower by 14 %.
     X, y = problem(3000, np.random.default_rng(1), size=16.0)
     models = [
-        pm.KernelClassifier(n_components=256, effort="fast", loss=loss, random_state=0).fit(X[:2000], y[:2000])
+        pm.KernelClassifier(n_components=256, loss=loss, random_state=0).fit(X[:2000], y[:2000])
         for loss in ("auto", "squared", "logistic")
     ]
     search = models[0].search_
