@@ -143,9 +143,9 @@ def test_rows_left_out_for_trees_follow_the_number_of_rows(n_rows, units, expect
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_parts_are_whole_steps(n_outputs):
-    sizes = average._sizes_of_parts(n_outputs)
-    assert not any(size % average._STEP for size in sizes)
-    assert average.most_rounds(n_outputs) == sum(sizes)
+    n_part, most, _ = average._rounds_of(n_outputs)
+    assert n_part % average._STEP == most % n_part == 0
+    assert average.most_rounds(n_outputs) == most
 
 
 def test_share_of_labels_has_the_least_log_loss(rng):

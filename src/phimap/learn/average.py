@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,16 +24,28 @@ from phimap.learn.trees.growth import Boosting, TreeRows
 from phimap.learn.weights import joined_weights, weighted_mean
 from phimap.ops import ops_for, run_tasks
 
+
+class _Rounds(NamedTuple):
+    """Rounds of boosting, which are added in parts.
+
+    The last part is the first that lowers the squared error by less than `_LEAST_GAIN` times the squared error without
+    trees. `n_part` is the number of rounds of a part, `most` the largest number of rounds, and `n_leaves` the largest
+    number of leaves of a tree from `_SMALL_ROWS` rows on.
+    """
+
+    n_part: int
+    most: int
+    n_leaves: int
+
+
+# For one target, and for several. With several targets, a round lowers the loss along one direction only, so more
+# rounds are needed, and a tree may need other splits for each target.
+_ONE, _SEVERAL = _Rounds(50, 250, 31), _Rounds(100, 1000, 64)
 #: Least number of rows for which trees are grown. With fewer rows, too few errors would determine the share of the
 #: trees in the average.
 LEAST_ROWS = 300
 # Learning rate.
 _RATE = 0.1
-# Rounds are added in parts: their size and their largest number, for one target and for several. With several targets,
-# a round lowers the loss along one direction only, so more rounds are needed. The last part is the first that lowers
-# the squared error by less than `_LEAST_GAIN` times the squared error without trees.
-_PART, _MOST_PARTS = 50, 5
-_PART_OF_SEVERAL, _MOST_PARTS_OF_SEVERAL = 100, 10
 # The error of the average is measured after every `_STEP` rounds. The number of rounds with the least error is chosen.
 _STEP = 10
 # Bytes that one row takes for each column, from `_SMALL_ROWS` rows on and below, and for each target. From there on: 8
@@ -48,11 +60,10 @@ FOLDS, FOLDED_ROWS = 3, 4000
 # the validation rows are too few. A model of so few rows has no corrections, so its leave-one-out errors are known at
 # every row.
 _SMALL_ROWS, _MOST_LEFT_OUT = 8000, 1600
-# Largest number of leaves of a tree below `_SMALL_ROWS` rows, and from there on for one target and for several. With
-# few rows, smaller trees are about as good. A tree for several targets may need other splits for each of them.
-_FEW_LEAVES, _MANY_LEAVES, _MANY_LEAVES_OF_SEVERAL = 16, 31, 64
+# Largest number of leaves of a tree below `_SMALL_ROWS` rows. With few rows, smaller trees are about as good.
+_FEW_LEAVES = 16
 # Bytes that one bin takes: three sums in float64 for each leaf of the trees that grow at the same time, one a fold.
-_BIN_BYTES = 24 * max(FOLDS * _FEW_LEAVES, _MANY_LEAVES_OF_SEVERAL)
+_BIN_BYTES = 24 * max(FOLDS * _FEW_LEAVES, _ONE.n_leaves, _SEVERAL.n_leaves)
 # Trees are kept only if they lower the squared error by at least `_LEAST_GAIN` times the squared error without trees.
 # This gain must also be at least `_LEAST_RATIO` times its standard error over rows or units.
 _LEAST_GAIN, _LEAST_RATIO = 0.005, 1.0
@@ -125,9 +136,7 @@ def with_trees(
         reserved, by_key = left_out.reserved, np.argsort(keys, kind="stable")
         held = by_key[np.searchsorted(keys[by_key], left_out.keys)]
         X_held = X[held]
-        n_leaves = _MANY_LEAVES if fitted.targets.n_outputs == 1 else _MANY_LEAVES_OF_SEVERAL
-        if len(keys) < _SMALL_ROWS:
-            n_leaves = _FEW_LEAVES
+        n_leaves = _FEW_LEAVES if len(keys) < _SMALL_ROWS else _rounds_of(fitted.targets.n_outputs).n_leaves
 
         def boosting_of(rows: TreeRows) -> Boosting:
             return Boosting(rows, rate=_RATE, n_leaves=n_leaves, rng=settings.stream("trees"))
@@ -197,14 +206,13 @@ def _folds(rows: TreeRows, places: np.ndarray | None) -> np.ndarray:
     return folds
 
 
-def _sizes_of_parts(n_outputs: int) -> list[int]:
-    """Return the number of rounds of each part for `n_outputs` targets, multiples of `_STEP`."""
-    return [_PART] * _MOST_PARTS if n_outputs == 1 else [_PART_OF_SEVERAL] * _MOST_PARTS_OF_SEVERAL
+def _rounds_of(n_outputs: int) -> _Rounds:
+    return _ONE if n_outputs == 1 else _SEVERAL
 
 
 def most_rounds(n_outputs: int) -> int:
     """Return the largest number of rounds for `n_outputs` targets."""
-    return sum(_sizes_of_parts(n_outputs))
+    return _rounds_of(n_outputs).most
 
 
 def _gathered(fitted: Fitted, rows: Any, sample: Reservoir) -> tuple[np.ndarray, TreeRows, np.ndarray]:
@@ -251,8 +259,8 @@ def _chosen(
     some, errors = left_out.part(chooses), left_out.errors[chooses]
     counted = left_out.rows.weights_or_ones[chooses]
     least = without = counted @ np.square(errors).sum(axis=1)
-    best, grown, first = None, [], 0
-    for n_part in _sizes_of_parts(sums.shape[1]):
+    best, grown, (n_part, most, _) = None, [], _rounds_of(errors.shape[1])
+    for first in range(0, most, n_part):
         before, grown = least, run_tasks(lambda part, last=first + n_part: part[0].grow(last), parts, n_jobs)
         for start in range(0, n_part, _STEP):
             for trees, (_, own) in zip(grown, parts, strict=True):
@@ -262,7 +270,6 @@ def _chosen(
             error = counted @ np.square(errors + share * towards).sum(axis=1)
             if error < least:
                 best, least = (first + start + _STEP, share, towards), error
-        first += n_part
         advance(n_part)
         if before - least < _LEAST_GAIN * without:
             break

@@ -16,9 +16,8 @@ from phimap.ops.primitives.boosting import BinnedRows, GrownTree, TreeLimits, gr
 # in units of the second derivative of the loss of one row.
 _LEAST_ROWS, _LEAST_CURVATURE, _PENALTY = 20, 1e-3, 0.1
 # Up to `_FEW_TARGETS` targets, every tree is grown along a single target, each in turn. With more targets, one in
-# `_TURN` trees is, and the others are grown along random directions. On 16 tables, random directions were better from
-# four classes on. Three classes have only two independent directions, because probabilities depend on differences of
-# sums.
+# `_TURN` trees is, and the others are grown along random directions. Three classes have only two independent
+# directions, because probabilities depend on differences of sums; there, single targets were better on rare classes.
 _FEW_TARGETS, _TURN = 3, 3
 
 
