@@ -23,7 +23,7 @@ SETTINGS = ("--features", "64", "--n-jobs", "1", *FIXED)
 def tall(tmp_path_factory):
     """A table of many batches, in which a fit of some seconds can be met."""
     file = tmp_path_factory.mktemp("tall") / "rows.npy"
-    X = np.random.default_rng(0).standard_normal((60_000, 6)).astype(np.float32)
+    X = np.random.default_rng(0).standard_normal((300_000, 6)).astype(np.float32)
     X[:, 5] += X[:, 0] ** 2
     np.save(file, X)
     return file
@@ -86,7 +86,8 @@ def test_a_fit_that_is_killed_stopped_and_interrupted_ends_with_the_same_bits(ph
     assert sorted(file.name for file in tmp_path.iterdir()) == ["run"]
     done = phimap(*noted)
     assert done.exit_code == 0, done.stderr
-    assert f"note: {run}: resumes at row " in done.stderr
+    # On a busy machine the last signal can come after the last row.
+    assert f"note: {run}: resumes " in done.stderr
     assert (tmp_path / "m.phimap").read_bytes() == whole
     assert not run.exists()
 
@@ -111,13 +112,14 @@ def left(phimap, monkeypatch, tmp_path):
 @pytest.mark.parametrize("name", ["numbers.csv", "labels.csv", "mixed"])
 def test_known_passes_make_the_same_model(phimap, tables, mixed, tmp_path, left, name):
     data, target = (mixed, "y") if name == "mixed" else (tables / name, "y" if name == "numbers.csv" else "kind")
-    words = ("--target", target, *SETTINGS, "-q")
-    once = phimap("fit", data, *words, "--model", tmp_path / "once.phimap")
+    words = ("--target", target, *SETTINGS)
+    once = phimap("fit", data, *words, "-q", "--model", tmp_path / "once.phimap")
     run = left(data, *words)
     # The name of the table is none of its content.
     copy = shutil.copy(data, tmp_path / f"copy{data.suffix}")
     again = phimap("fit", copy, *words, "--model", tmp_path / "again.phimap", "--checkpoint", run)
-    assert (once.exit_code, again.exit_code, again.stderr) == (0, 0, "")
+    assert (once.exit_code, again.exit_code) == (0, 0)
+    assert f"note: {run}: resumes after the last row: every pass was complete" in again.stderr
     assert (tmp_path / "once.phimap").read_bytes() == (tmp_path / "again.phimap").read_bytes()
     assert not run.exists()
 

@@ -204,6 +204,9 @@ class CheckpointedRows:
         if self._n_read < len(self._store.fingerprint.digests):
             for _ in self:
                 pass
+        if self._continues:
+            self._continues = False
+            self._store.report("resumes after the last row: every pass was complete")
 
 
 def _digest(X: Any, y: Any, weights: np.ndarray | None) -> int:
