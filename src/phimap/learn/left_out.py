@@ -139,7 +139,7 @@ def left_out_rows(
     chosen = np.flatnonzero(conformal) if together is None else np.arange(keys.size)
     some = _rows_at(rows, chosen)
     of_map = LeftOutRows(some, keys[chosen], left_out_errors(some, solution, leverages, together), together)
-    outputs = Outputs(fitted.map.record, settings.n_jobs)
+    outputs = Outputs(fitted.map.record, settings.n_jobs, residuals.X.dtype)
     errors[chosen] = corrected_errors(fitted.corrections, residuals, of_map, leverages, outputs)
     return LeftOut(rows, keys, errors, conformal)
 

@@ -23,7 +23,7 @@ _MOST_ROWS = 1500
 # Number of square matrices for a region that are in memory at once.
 _ARRAYS = 3
 # The kernel's width and alpha are chosen by about this many validation rows, at most twice as many.
-_VALIDATION_ROWS = 500
+_VALIDATION_ROWS = 250
 # Corrections are kept only if they lower the squared validation error by more than this share.
 _GAIN = 0.02
 # Maximum number of halvings of the kernel's width. The model's kernel is wide, and its residuals need a kernel of
@@ -280,11 +280,15 @@ def _region_fit(kernel: Kernel, chosen: _Choice, residuals: Residuals, part: np.
     order = np.argsort(residuals.held_out[part], kind="stable")
     rows, first = part[order], int((~residuals.held_out[part]).sum())
     X, roots = residuals.X[rows] * residuals.X.dtype.type(chosen.scale), np.sqrt(residuals.count(rows))[:, None]
-    factor = _factor(kernel_values(kernel, X, X).astype(np.float64, copy=False), chosen.alpha, roots)
+    matrix = kernel_values(kernel, X, X)
+    try:
+        factor = _factor(matrix, chosen.alpha, roots.astype(matrix.dtype))
+    except linalg.LinAlgError:
+        factor = _factor(matrix.astype(np.float64), chosen.alpha, roots)
     both = np.concatenate([residuals.errors[rows], residuals.training_fit_errors[rows]], axis=1)
-    solved = linalg.solve_triangular(factor, roots * both, lower=True, check_finite=False)
+    solved = linalg.solve_triangular(factor, (roots * both).astype(factor.dtype), lower=True, check_finite=False)
     of_all, of_training = np.split(solved, 2, axis=1)
-    coefs = np.empty_like(of_all)
+    coefs = np.empty(of_all.shape)
     coefs[order] = roots * linalg.solve_triangular(factor, of_all, lower=True, trans=1, check_finite=False)
     return _RegionFit(coefs, np.tril(factor[first:, first:]) @ of_training[first:] / roots[first:])
 

@@ -11,6 +11,10 @@ import numpy as np
 from phimap.ops import single_threaded_blas
 from phimap.records import Record, of_floats
 
+# A principal component is computed from every row of a part, or from evenly spaced rows if the part has at least twice
+# this number.
+_DIRECTION_ROWS = 4096
+
 
 @dataclass(frozen=True)
 class Partition(Record):
@@ -39,7 +43,8 @@ class Partition(Record):
     def of_rows(cls, X: np.ndarray, n_regions: int) -> Self:
         """Divide the rows of `X` (n, d) at the median of their first principal component.
 
-        Each part is divided in the same way, until there are `n_regions` parts.
+        Each part is divided in the same way, until there are `n_regions` parts. The component is computed from at most
+        8,192 rows of the part.
 
         Parameters
         ----------
@@ -50,14 +55,15 @@ class Partition(Record):
 
         Notes
         -----
-        **Cost.** n d^2 flops for each level of the tree.
+        **Cost.** n d flops for each level of the tree, and at most 8,192 d^2 flops for each part.
         """
         d = X.shape[1]
         directions, thresholds = np.zeros((n_regions - 1, d)), np.zeros(n_regions - 1)
         parts = [np.arange(X.shape[0])]
         for node in range(n_regions - 1):
             rows = parts[node]
-            directions[node] = _principal_direction(X[rows].astype(np.float64))
+            step = max(1, rows.size // _DIRECTION_ROWS)
+            directions[node] = _principal_direction(X[rows[::step]].astype(np.float64))
             heights = _heights(X[rows], directions[node])
             thresholds[node] = np.median(heights) if rows.size else 0.0
             right = heights > thresholds[node]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from phimap.learn.rows.batches import Batch
 from phimap.learn.rows.samples import Reservoir
@@ -25,10 +26,13 @@ class Outputs:
     ----------
     record : MapRecord
     n_jobs : int or None
+    dtype : dtype, default=float64
+        Dtype of the features. float32 features take half the time. They add an error of about 1e-4 times the norm of
+        the coefficients.
     """
 
-    def __init__(self, record: MapRecord, n_jobs: int | None):
-        self._record, self._n_jobs, self._ops = record, n_jobs, ops_for(np.empty(0))
+    def __init__(self, record: MapRecord, n_jobs: int | None, dtype: DTypeLike = np.float64):
+        self._record, self._n_jobs, self._ops = record, n_jobs, ops_for(np.empty(0, dtype))
 
     def __call__(self, X: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Outputs (n, k) of coefficients `coef` (m, k) for the scaled rows `X` (n, d)."""
@@ -36,8 +40,10 @@ class Outputs:
         bound = record.bind(self._ops)
 
         def tile_outputs(start: int) -> np.ndarray:
-            rows = X[start : start + TILE_ROWS].astype(np.float64)
-            return bound.linear_outputs(self._ops, rows, coef)
+            rows = self._ops.constant(X[start : start + TILE_ROWS])
+            features = self._ops.empty((len(rows), record.n_components))
+            bound.apply(self._ops, rows, features)
+            return features.astype(np.float64, copy=False) @ coef
 
         return np.concatenate(run_tasks(tile_outputs, range(0, len(X), TILE_ROWS), self._n_jobs))
 
