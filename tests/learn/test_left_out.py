@@ -53,6 +53,15 @@ def test_errors_are_those_of_fits_without_the_rows(data, units, n_rows, rng):
         np.testing.assert_allclose(found[np.isin(left, unit)][: len(unit)], expected, rtol=1e-6, atol=1e-9)
 
 
+def test_outputs_of_float32_features_are_those_of_float64_features(data, rng):
+    X = data[0].astype(np.float32)
+    record = pm.NystroemFeatures(Matern(1.5, 1.0), M, random_state=0).fit(X).record_
+    coef = rng.standard_normal((M, 2))
+    single, double = (Outputs(record, 1, dtype)(X, coef) for dtype in (np.float32, np.float64))
+    assert single.dtype == np.float64
+    np.testing.assert_allclose(single, double, atol=1e-4 * np.linalg.norm(coef, axis=0).max())
+
+
 @pytest.mark.parametrize("units", [None, UNITS], ids=["rows", "units"])
 def test_corrected_errors_are_those_of_models_without_the_rows(data, units, rng, monkeypatch):
     X, Y, weights = data

@@ -93,6 +93,17 @@ def test_float32_rows_choose_as_float64_rows(rng):
     found, chosen = fit.learn_corrections(KERNEL, left), fit.learn_corrections(KERNEL, single)
     assert (chosen.scale, chosen.alpha) == (found.scale, found.alpha)
     np.testing.assert_allclose(chosen.errors, found.errors, atol=1e-4)
+    X = rng.uniform(-1, 1, (50, 2))
+    np.testing.assert_allclose(chosen.outputs(X.astype(np.float32), 1), found.outputs(X, 1), atol=1e-4)
+
+
+def test_tiny_kernel_values_are_in_float64(rng):
+    # Products of values below 1e-19 are subnormal in float32.
+    X = rng.uniform(-1, 1, (50, 2)).astype(np.float32)
+    assert fit.kernel_values(KERNEL, X, X).dtype == np.float32
+    values = fit.kernel_values(KERNEL, 20 * X, 20 * X)
+    assert values.dtype == np.float64
+    np.testing.assert_allclose(values, KERNEL((20 * X).astype(np.float64)), rtol=1e-4, atol=1e-18)
 
 
 def test_alphas_below_the_rounding_errors_are_not_chosen(rng):
@@ -102,6 +113,11 @@ def test_alphas_below_the_rounding_errors_are_not_chosen(rng):
     left = replace(residuals(rng, 1.0), X=X, weights=np.where(np.arange(900) < 10, 1e6, 1.0))
     left = replace(left, held_out=left.held_out & (np.arange(900) >= 10))
     assert fit._Probe(KERNEL, 1.0, left, np.arange(900)).loss_and_slope(1e-3) == (np.inf, 0.0)
+    # The coefficients of a region are then those of float64.
+    chosen, double = fit._Choice(1.0, 1e-3, 0.5), replace(left, X=X.astype(np.float64))
+    single, exact = (fit._region_fit(KERNEL, chosen, rows, np.arange(900)) for rows in (left, double))
+    values = KERNEL(X.astype(np.float64))
+    np.testing.assert_allclose(values @ single.coefs, values @ exact.coefs, atol=1e-3)
     found = fit.learn_corrections(KERNEL, left)
     assert found is None or np.isfinite(found.coefs).all()
 

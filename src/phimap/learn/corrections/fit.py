@@ -33,6 +33,8 @@ _MOST_HALVINGS = 6
 # lose digits.
 _ALPHAS = np.geomspace(1e-3, 1e1, 9)
 _FIRST_ALPHA = 5
+# Kernel values are kept in float32 if none is smaller.
+_LEAST_SINGLE = 1e-15
 
 
 def n_regions_for(n_rows: int) -> int:
@@ -304,9 +306,12 @@ def _factor(matrix: np.ndarray, alpha: float, roots: np.ndarray) -> np.ndarray:
 def kernel_values(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """Kernel values (n, k), in float32 for float32 rows if the kernel allows, else in float64.
 
-    The rounding error of float32 is far below all alphas.
+    The rounding error of float32 is far below all alphas. If some values are tiny, the result is in float64, because a
+    factorisation in float32 would multiply them to subnormal numbers, which take many times as long.
     """
     if not (len(X) and len(Y)):
         return np.zeros((len(X), len(Y)))
     single = kernel.in_single_precision(X, Y) if X.dtype == np.float32 else None
-    return kernel(X.astype(np.float64), Y.astype(np.float64)) if single is None else without_tiny_values(single)
+    if single is None:
+        return kernel(X.astype(np.float64), Y.astype(np.float64))
+    return single if single.min() >= _LEAST_SINGLE else without_tiny_values(single).astype(np.float64)
