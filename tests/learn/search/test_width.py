@@ -14,7 +14,7 @@ from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import SearchResult
 from phimap.learn.search.trial import TrialResult
 
-CLEAR, SMALL = {512: 1.0, 1024: 0.9, 2048: 0.85}, {512: 1.0, 1024: 0.985, 2048: 0.983}
+CLEAR, SMALL = {512: 1.0, 1024: 0.9, 2048: 0.85}, {512: 1.0, 1024: 0.975, 2048: 0.972}
 FLAT = dict.fromkeys((256, 512, 1024), 1.0)
 
 
@@ -25,11 +25,12 @@ FLAT = dict.fromkeys((256, 512, 1024), 1.0)
         (CLEAR, 10_000, False, 2048, [1024, 512]),
         (CLEAR, 6_000, False, 2048, [1024, 512, 2048]),
         (CLEAR, 10_000, True, 2048, [512]),
-        # A further 0.2 % is not worth the doubling.
+        # A further 0.3 % is not worth the doubling.
         (SMALL, 4_000, False, 1024, [1024, 512, 2048]),
-        # With more rows the doubling costs more: 1.5 % do not promise enough, and a tenth is in doubt.
+        # With more rows the doubling costs more: 2.5 % do not promise enough, a tenth is in doubt, and then too little.
         (SMALL, 10_000, False, 1024, [1024, 512]),
-        (CLEAR, 40_000, False, 2048, [1024, 512, 2048]),
+        (CLEAR, 20_000, False, 2048, [1024, 512, 2048]),
+        (CLEAR, 40_000, False, 1024, [1024, 512]),
         (FLAT, 10_000, False, 256, [1024, 512, 256]),
     ],
 )
