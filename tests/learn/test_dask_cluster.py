@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import signal
@@ -31,6 +32,14 @@ ROWS = 4096
 FIXED = {"n_components": 32, "random_state": 0, "n_jobs": 1, **GAUSSIAN}
 # More than are merged at a time.
 N = 9 * ROWS
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_client_is_left():
+    """Close a client that is still the default one: tests of other modules would wait for its workers for ever."""
+    yield
+    with contextlib.suppress(ValueError):
+        distributed.default_client().close(timeout=10)
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +238,8 @@ def test_a_scheduler_that_dies_is_told_in_bounded_time(rows, tmp_path):
         subprocess.Popen([sys.executable, "-m", f"distributed.cli.dask_{kind}", *more, *alone]) for kind, *more in words
     ]
     try:
-        with distributed.Client(scheduler_file=place, timeout=30) as client:
+        # Not the default client: one whose scheduler died may fail to close.
+        with distributed.Client(scheduler_file=place, timeout=30, set_as_default=False) as client, client.as_current():
             client.wait_for_workers(1, timeout=60)
             X, y = (da.from_array(part[:800], chunks=(100, *part.shape[1:])) for part in rows)
             X = X.map_blocks(slow, folder=str(tmp_path), dtype=float, meta=np.empty((0, 0)))
