@@ -16,7 +16,6 @@ from phimap.learn.corrections.partition import Partition
 from phimap.learn.corrections.residuals import TILE_ROWS, Residuals
 from phimap.learn.search.trial import descend_along
 from phimap.ops import run_tasks
-from phimap.ops.primitives.kernel_matrix import without_tiny_values
 
 # Maximum number of rows of a region. A model of so many rows takes a tenth of a second.
 _MOST_ROWS = 1500
@@ -314,4 +313,4 @@ def kernel_values(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     single = kernel.in_single_precision(X, Y) if X.dtype == np.float32 else None
     if single is None:
         return kernel(X.astype(np.float64), Y.astype(np.float64))
-    return single if single.min() >= _LEAST_SINGLE else without_tiny_values(single).astype(np.float64)
+    return single if single.min() >= _LEAST_SINGLE else single.astype(np.float64)

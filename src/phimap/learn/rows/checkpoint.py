@@ -205,7 +205,6 @@ class CheckpointedRows:
             for _ in self:
                 pass
         if self._continues:
-            self._continues = False
             self._store.report("resumes after the last row: every pass was complete")
 
 
