@@ -80,8 +80,8 @@ class TrialLandmarks(NystroemFeatures):
         K = kernel(landmarks) if single is None else single.astype(np.float64)
         K[np.diag_indices_from(K)] += least_pivot(K, dtype)
         with single_threaded_blas():
-            # The matrix is symmetric. Its transpose is in Fortran order, so LAPACK does not copy it. `clean=1` would set
-            # the other triangle to zero, but takes as long as the factorisation; `np.triu` does it faster.
+            # The matrix is symmetric. Its transpose is in Fortran order, so LAPACK does not copy it. `clean=1` would
+            # set the other triangle to zero, but takes as long as the factorisation; `np.triu` is faster.
             factor, failed = lapack.dpotrf(K.T, lower=1, clean=0, overwrite_a=1)  # pyright: ignore[reportAttributeAccessIssue]
             if failed:
                 return pivoted_whitening(kernel, landmarks, dtype)
