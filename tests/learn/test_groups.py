@@ -203,15 +203,13 @@ def test_the_last_rows_are_held_out_of_a_stream_as_of_an_array(rng):
     assert np.sqrt(moved.solution_.scores.min()) == pytest.approx(told, rel=0.1)
 
 
-@pytest.mark.usefixtures("brief_search")
-def test_corrections_are_judged_by_other_groups(rng, monkeypatch):
-    # On this draw, 250 validation rows choose no corrections.
-    monkeypatch.setattr("phimap.learn.corrections.fit._VALIDATION_ROWS", 500)
+def test_corrections_are_judged_by_other_groups(rng):
+    """The search is not brief: after a brief one, rounding decides whether corrections gain enough."""
     groups = np.repeat(np.arange(1100), 8)
     X = np.hstack([rng.uniform(-1, 1, (1100, 2))[groups], 0.01 * rng.standard_normal((groups.size, 1))])
     # The target of a group does not depend on its rows: only rows of the same group predict it.
     y = rng.standard_normal(1100)[groups] + 0.1 * rng.standard_normal(groups.size)
-    model = pm.KernelRegressor(n_components=64, effort="fast", random_state=0)
+    model = pm.KernelRegressor(n_components=64, effort="fast", trees=False, random_state=0)
     assert model.fit(X, y).corrections_ is not None
     assert model.fit(X, y, groups=groups).corrections_ is None
 
