@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lapack
 
 from phimap.features import NystroemFeatures
 from phimap.features.defaults import map_of_kernel
 from phimap.features.nystroem.nystroem import least_pivot, pivoted_whitening
 from phimap.kernels import NTK, Additive, Gaussian, Kernel, Laplacian, Matern, StationaryKernel
 from phimap.ops import single_threaded_blas
+from phimap.ops.blas import factorise, invert_upper
 from phimap.random_map import RandomMap
 
 # Smoothness of the Matern kernel that is tried first. Metrics for kernels that are not isotropic are learned with this
@@ -77,16 +77,13 @@ class TrialLandmarks(NystroemFeatures):
         rows = landmarks.astype(np.float32)
         single = kernel.in_single_precision(rows, rows) if dtype == np.float32 else None
         # The multiple of the identity that is added below is larger than the rounding errors of float32.
-        K = kernel(landmarks) if single is None else single.astype(np.float64)
+        K = np.ascontiguousarray(kernel(landmarks) if single is None else single, np.float64)
         K[np.diag_indices_from(K)] += least_pivot(K, dtype)
         with single_threaded_blas():
-            # The matrix is symmetric. Its transpose is in Fortran order, so LAPACK does not copy it. `clean=1` would
-            # set the other triangle to zero, but takes as long as the factorisation; `np.triu` is faster.
-            factor, failed = lapack.dpotrf(K.T, lower=1, clean=0, overwrite_a=1)  # pyright: ignore[reportAttributeAccessIssue]
-            if failed:
+            if not factorise(K):
                 return pivoted_whitening(kernel, landmarks, dtype)
-            inverse, _ = lapack.dtrtri(factor, lower=1, overwrite_c=1)  # pyright: ignore[reportAttributeAccessIssue]
-        return landmarks, np.triu(inverse.T)
+            invert_upper(K)
+        return landmarks, np.triu(K)
 
 
 def landmarks(kernel: Kernel, n_components: int, random_state: Any, n_jobs: int | None) -> RandomMap:
