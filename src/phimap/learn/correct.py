@@ -27,11 +27,12 @@ _LEAST_ROWS = 8000
 
 def correct(
     fitted: Fitted, state: TrainingState, rows: Any, validation: ValidationRows, settings: FitSettings, stages: Stages
-) -> tuple[Fitted, Residuals | None]:
+) -> tuple[Fitted, Residuals | None, HeldOutScores | None]:
     """Return the model with corrections of its residuals if they lower the validation error, else the model itself.
 
-    The second result contains the residuals from which corrections were learned. It is None without corrections. If
-    units are held out, the validation rows are whole units, so no unit has both training rows and validation rows.
+    The second result contains the residuals from which corrections were learned, the third the scores at the validation
+    rows of the model without corrections, fitted without these rows. Both are None without corrections. If units are
+    held out, the validation rows are whole units, so no unit has both training rows and validation rows.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ def correct(
         held_out, _ = validation.rows_with(keys)
         without = state.sums.without(held_out, solution.alpha, n_jobs)
         if without is None:
-            return fitted, None
+            return fitted, None, None
         outputs = Outputs(mapped.record, n_jobs)
 
         def errors_of(batch: Batch) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
@@ -70,10 +71,11 @@ def correct(
         n_threads = max(1, min(thread_count(n_jobs), memory_budget() // corrections_memory(mapped.width, 1)))
         corrections = learn_corrections(mapped.kernel, residuals, roots, n_threads)
     if corrections is None:
-        return fitted, None
+        return fitted, None, None
     Y, counted = held_out.targets, held_out.weights
     calibration = calibration_of(targets, HeldOutScores(Y - corrections.errors, Y, counted), settings.loss)
-    return replace(fitted, corrections=corrections, calibration=calibration), residuals
+    before = HeldOutScores(held_out.block.times(without.coef, n_jobs) + without.intercept, Y, counted)
+    return replace(fitted, corrections=corrections, calibration=calibration), residuals, before
 
 
 def may_correct(fitted: Fitted, rows: Any, n_rows: int, settings: FitSettings) -> bool:

@@ -74,6 +74,9 @@ def test_the_squared_loss_stays_where_others_gain_little():
 
     assert log(1.0, 0.99).best_loss() == ("squared", 1.0)
     assert log(1.0, 0.97).best_loss() == ("logistic", 0.97)
+    # A few rows decide between losses that are almost 0.
+    assert log(2e-4, 1e-4).best_loss() == ("squared", 1.0)
+    assert log(1e-3, 5e-4).best_loss() == ("logistic", 0.5)
     # A scorer may have no error to compare with.
     assert log(0.0, 0.0).best_loss() == ("squared", 1.0)
 
@@ -82,17 +85,21 @@ def test_the_squared_loss_stays_where_others_gain_little():
 @pytest.mark.usefixtures("brief_search")
 def test_another_loss_must_gain_two_percent_more_than_trees(rng, monkeypatch, of_parts, expected):
     monkeypatch.setattr(SearchLog, "best_loss", lambda self: ("logistic", 0.9))
-    monkeypatch.setattr(fit, "_ratio_of_parts", lambda found: of_parts)
+    monkeypatch.setattr(fit._Solved, "ratio_of_log_losses", lambda self: of_parts)
+    monkeypatch.setattr(fit, "held_out_log_loss", lambda held_out, loss: 0.0)
     X, y = problem(1000, rng, size=4.0)
     assert pm.KernelClassifier(n_components=64, effort="fast", random_state=0).fit(X, y).loss_ == expected
 
 
 @pytest.mark.parametrize(("jumps", "scoring"), [(True, None), (True, "accuracy"), (False, None)])
 @pytest.mark.usefixtures("brief_search")
-def test_another_loss_must_have_the_smaller_log_loss_than_trees(rng, monkeypatch, jumps, scoring):
+def test_another_loss_must_have_the_smaller_held_out_log_loss(rng, monkeypatch, jumps, scoring):
     monkeypatch.setattr(SearchLog, "best_loss", lambda self: ("logistic", 0.0))
-    X = rng.uniform(-1, 1, (1000, 2))
-    y = (np.floor(3 * X).sum(axis=1) % 2 if jumps else X.sum(axis=1) > 0).astype(int)
+    monkeypatch.setattr(fit._Solved, "ratio_of_log_losses", lambda self: 1.0)
+    X, y = problem(1000, rng, size=16.0)
+    if jumps:
+        X = rng.uniform(-1, 1, (1000, 2))
+        y = (np.floor(3 * X).sum(axis=1) % 2).astype(int)
     model = pm.KernelClassifier(n_components=64, effort="fast", scoring=scoring, random_state=0).fit(X, y)
     keeps_trees = jumps and scoring is None
     assert (model.trees_ is not None) == keeps_trees
@@ -100,25 +107,34 @@ def test_another_loss_must_have_the_smaller_log_loss_than_trees(rng, monkeypatch
 
 
 @pytest.mark.usefixtures("brief_search")
-def test_log_losses_with_and_without_trees_are_of_the_same_rows(rng, monkeypatch):
-    """The share of the trees has the least log loss at these rows, so it cannot be larger than without trees."""
+def test_no_other_loss_is_fitted_if_trees_lower_the_log_loss_much(rng, monkeypatch):
+    monkeypatch.setattr(SearchLog, "best_loss", lambda self: ("logistic", 0.0))
+    monkeypatch.setattr(fit, "_of_less_log_loss", lambda *models: pytest.fail("another loss was fitted"))
+    X = rng.uniform(-1, 1, (1000, 2))
+    y = np.floor(3 * X).sum(axis=1) % 2
+    model = pm.KernelClassifier(n_components=64, effort="fast", random_state=0).fit(X, y)
+    assert model.trees_ is not None
+    assert model.loss_ == "squared"
+
+
+@pytest.mark.parametrize(("n", "part"), [(2600, "trees"), (9000, "corrections")])
+@pytest.mark.usefixtures("brief_search")
+def test_log_losses_with_and_without_a_part_are_of_the_same_rows(rng, monkeypatch, n, part):
+    """A part is only kept if it lowers the error at these rows."""
     monkeypatch.setattr(SearchLog, "best_loss", lambda self: ("logistic", 0.9))
-    ratio_of, found = fit._ratio_of_parts, []
-    monkeypatch.setattr(fit, "_ratio_of_parts", lambda solved: found.append(solved) or ratio_of(solved))
-    # From 2,049 rows on, other rows than those of the trees choose alpha.
-    X = rng.uniform(-1, 1, (2600, 2))
-    y = (np.floor(3 * X).sum(axis=1) + (rng.random(2600) < 0.2)) % 2
-    pm.KernelClassifier(n_components=64, effort="fast", random_state=0).fit(X, y)
+    ratio_of, found = fit._Solved.ratio_of_log_losses, []
+    monkeypatch.setattr(fit._Solved, "ratio_of_log_losses", lambda self: found.append(self) or ratio_of(self))
+    X = rng.uniform(-1, 1, (n, 2))
+    y = (np.floor(3 * X).sum(axis=1) + (rng.random(n) < 0.2)) % 2
+    other = {"trees": "corrections", "corrections": "trees"}[part]
+    pm.KernelClassifier(n_components=64, effort="fast", random_state=0, **{other: False}).fit(X, y)
     (solved,) = found
-    trees, plain = solved.fitted.trees, solved.plain
-    assert len(plain.targets) == len(trees.keys) > 2000
-    # The average lies between the kernel model and the trees, whose outputs are at most 1.
-    of_trees = (plain.targets - trees.errors - (1 - trees.share) * plain.predictions) / trees.share
-    assert np.abs(of_trees).max() <= 1 + 1e-9
-    averaged = replace(plain, predictions=plain.targets - trees.errors)
-    ratio = ratio_of(solved)
-    assert ratio == pytest.approx(Calibration.of(averaged).log_loss / Calibration.of(plain).log_loss)
-    assert ratio < 1
+    ((before, after),) = solved.parts
+    kept = getattr(solved.fitted, part)
+    assert len(before.targets) == len(kept.keys)
+    averaged = replace(before, predictions=before.targets - kept.errors)
+    assert after.log_loss == pytest.approx(Calibration.of(averaged).log_loss)
+    assert solved.ratio_of_log_losses() < 1
 
 
 def test_a_given_kernel_has_the_squared_loss(rng):

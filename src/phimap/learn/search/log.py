@@ -14,6 +14,8 @@ from phimap.records import Record, of_entries, of_floats
 #: Another loss replaces the squared loss only if it lowers the log loss by this share, because only models with the
 #: squared loss accept further rows.
 LEAST_GAIN = 0.02
+# A smaller log loss counts as this, because a few rows decide between such losses.
+_CERTAIN = 0.01
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,15 @@ class SearchLog(Record):
     def best_loss(self) -> tuple[str, float]:
         """Return the loss of least log loss, and the ratio of its log loss to the log loss of the squared loss.
 
-        The squared loss is returned unless another loss lowers the log loss by 2 %: only models with the squared loss
-        accept further rows.
+        The squared loss is returned unless another loss lowers the log loss by 2 % and by .0002.
         """
         if not self.losses:
             return "squared", 1.0
         best, squared = int(self.log_losses.argmin()), float(self.log_losses[0])
         least = float(self.log_losses[best])
-        return (self.losses[best], least / squared) if least < (1 - LEAST_GAIN) * squared else (self.losses[0], 1.0)
+        if squared - least <= LEAST_GAIN * max(squared, _CERTAIN):
+            return "squared", 1.0
+        return self.losses[best], least / squared
 
 
 class TrialEntry(NamedTuple):
