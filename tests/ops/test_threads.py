@@ -14,6 +14,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from phimap.config import Settings, memory_budget, settings_of
 from phimap.ops import one_thread, run_tasks, single_threaded_blas
+from phimap.ops import tasks
 from phimap.ops import threads as module
 
 
@@ -119,7 +120,7 @@ def test_one_thread_starts_no_others():
     with one_thread():
         assert set(run_tasks(lambda _: threading.get_ident(), range(4), n_jobs=2)) == {threading.get_ident()}
         assert set(counts()) == {1}
-    assert not getattr(module._inside, "task", False)
+    assert tasks._team_of_thread() is None
 
 
 def test_the_caller_works_too_and_the_threads_stay():
@@ -159,6 +160,38 @@ def test_the_first_error_is_raised_and_what_nobody_began_is_dropped():
     assert run_tasks(abs, [-1, -2, -3], n_jobs=2) == [1, 2, 3]
 
 
+def test_calls_within_tasks_share_the_threads():
+    """One of two threads has nothing to do until the other one calls. Mutant: calls within tasks on their own thread.
+
+    At no time do more threads work than asked for. Mutant: a team for each call.
+    """
+    met, working, most = threading.Barrier(2), [], []
+
+    def inner(_: int) -> int:
+        working.append(1)
+        most.append(len(working))
+        met.wait(timeout=60)
+        working.pop()
+        return threading.get_ident()
+
+    def outer(item: int) -> set[int]:
+        return set(run_tasks(inner, range(4), n_jobs=8)) if item == 0 else set()
+
+    with_two, nothing = run_tasks(outer, range(2), n_jobs=2)
+    assert len(with_two) == 2
+    assert not nothing
+    assert max(most) == 2
+
+
+def test_an_error_in_a_call_within_a_task_is_raised():
+    def outer(item: int) -> list[float]:
+        return run_tasks(lambda divisor: 1 / divisor, range(item, item + 3), n_jobs=3)
+
+    with pytest.raises(ZeroDivisionError):
+        run_tasks(outer, range(-2, 2), n_jobs=3)
+    assert run_tasks(outer, [1, 4], n_jobs=3) == [[1, 1 / 2, 1 / 3], [1 / 4, 1 / 5, 1 / 6]]
+
+
 def test_settings_of_the_caller_hold_in_every_thread():
     met = threading.Barrier(2)
 
@@ -172,13 +205,13 @@ def test_settings_of_the_caller_hold_in_every_thread():
 
 def test_callers_in_many_threads_do_not_wait_for_each_other(monkeypatch):
     """Mutant: a caller that waits for helpers which others keep busy, with a pool of one thread."""
-    monkeypatch.setattr(module, "_MOST_HELPERS", 1)
-    module._pool.cache_clear()
+    monkeypatch.setattr(tasks, "_MOST_HELPERS", 1)
+    tasks._pool.cache_clear()
     try:
         with ThreadPoolExecutor(8) as callers:
             sums = list(callers.map(lambda n: sum(run_tasks(abs, range(n), n_jobs=4)), range(50)))
     finally:
-        module._pool.cache_clear()
+        tasks._pool.cache_clear()
     assert sums == [n * (n - 1) // 2 for n in range(50)]
 
 

@@ -16,7 +16,7 @@ from phimap.config import fits_budget, memory_budget
 from phimap.kernels.geometry import Rows, squared_distances, squared_norms
 from phimap.kernels.rows import Sparsified, checked_rows
 from phimap.kernels.spectral import SpectralLaw
-from phimap.ops.threads import run_tasks
+from phimap.ops.tasks import run_tasks
 
 # Number of rows and of columns of a tile. Each float64 temporary then takes 512 KiB, which fits in a core's cache, and
 # the allocator reuses the memory. With temporaries of 2 MiB, most of the time was spent on allocating new pages.

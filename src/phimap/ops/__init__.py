@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from phimap.ops.base import Array, Ops
-from phimap.ops.threads import one_thread, run_tasks, single_threaded_blas, single_threaded_openmp
+from phimap.ops.tasks import one_thread, run_tasks
+from phimap.ops.threads import single_threaded_blas, single_threaded_openmp
 
 __all__ = [
     "Array",

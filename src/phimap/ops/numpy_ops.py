@@ -7,7 +7,7 @@ from scipy import sparse
 
 from phimap.ops.activations import FUNCTIONS, SLOPE_FUNCTIONS
 from phimap.ops.base import Array, Ops
-from phimap.ops.threads import run_tasks
+from phimap.ops.tasks import run_tasks
 
 
 class NumpyOps(Ops):

@@ -1,118 +1,18 @@
-"""Tasks on a pool of threads. BLAS is single-threaded, so that results do not depend on the number of threads."""
+"""Limits of the threads of BLAS and OpenMP, so that results do not depend on the number of threads."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from contextvars import copy_context
 from functools import cache, lru_cache
 from threading import Lock, local
-from typing import Any, TypeVar
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from phimap.config import thread_count
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-# State of each thread: whether it runs a task, how many `single_threaded_blas` blocks it is in, and the thread counts
-# to restore after them.
+# How many `single_threaded_blas` blocks a thread is in, and the thread counts to restore after them.
 _inside = local()
-# Maximum number of threads of the pool, which all callers share. A thread is started when it is first needed.
-_MOST_HELPERS = 256
-
-
-def run_tasks(task: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None = None) -> list[Result]:
-    """Call ``task(item)`` for every item on `n_jobs` threads, the calling one included; return the results in order.
-
-    Meanwhile, BLAS is limited to one thread, even for one job, so that a result depends on the items but not on the
-    number of threads. After an exception, no further task is started. Once the running tasks have ended, the exception
-    of the earliest failed item is raised. If a task calls this function, the items run in the thread of that task.
-    """
-    items = list(items)
-    n_threads = min(thread_count(n_jobs), len(items))
-    with single_threaded_blas():
-        if n_threads <= 1 or getattr(_inside, "task", False):
-            return [task(item) for item in items]
-        work = _Work(task, items)
-        # Each thread gets a copy of the context, and so the caller's context variables.
-        helpers = [_pool().submit(copy_context().run, work.run) for _ in range(n_threads - 1)]
-        try:
-            with _in_task():
-                work.run()
-        finally:
-            work.stop()
-            # Other callers may occupy the pool, so helpers that have not started are cancelled instead of awaited.
-            wait([helper for helper in helpers if not helper.cancel()])
-        return work.finished()
-
-
-class _Work:
-    """A list of items from which several threads each take the next one."""
-
-    def __init__(self, task: Callable[[Any], Any], items: list[Any]):
-        self._task, self._items = task, items
-        self._left = iter(range(len(items)))
-        self._lock = Lock()
-        self._results: list[Any] = [None] * len(items)
-        self._errors: dict[int, BaseException] = {}
-
-    def run(self) -> None:
-        """Process the remaining items until none is left or one fails."""
-        while (index := self._next()) is not None:
-            try:
-                self._results[index] = self._task(self._items[index])
-            except BaseException as error:
-                self._errors[index] = error
-                self.stop()
-                if not isinstance(error, Exception):
-                    # KeyboardInterrupt and SystemExit are passed on at once.
-                    raise
-
-    def _next(self) -> int | None:
-        with self._lock:
-            return next(self._left, None)
-
-    def stop(self) -> None:
-        """Drop the items that no thread has started."""
-        with self._lock:
-            self._left = iter(())
-
-    def finished(self) -> list[Any]:
-        """Return the results, or raise the first item's exception; called once all threads have ended."""
-        if self._errors:
-            raise self._errors[min(self._errors)]
-        return self._results
-
-
-@lru_cache(maxsize=1)
-def _pool() -> ThreadPoolExecutor:
-    """Return the pool of threads, kept between calls: starting threads takes as long as a small call."""
-    return ThreadPoolExecutor(_MOST_HELPERS, initializer=_begin_thread)
-
-
-@contextmanager
-def _in_task() -> Iterator[None]:
-    """Mark this thread as running a task for the duration of a `with` block."""
-    before = getattr(_inside, "task", False)
-    _inside.task = True
-    try:
-        yield
-    finally:
-        _inside.task = before
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run a `with` block on this thread only: `run_tasks` uses no other threads and BLAS is single-threaded.
-
-    For use inside the tasks of an external scheduler that has its own threads or processes.
-    """
-    with _in_task(), single_threaded_blas():
-        yield
 
 
 @contextmanager
@@ -188,7 +88,6 @@ class _Limits:
 _limits = _Limits()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_limits.forked)
-    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def _of_this_thread() -> dict[int, int]:
@@ -220,9 +119,8 @@ def _set_threads(library: Any, count: int) -> None:
         release(force=True)
 
 
-def _begin_thread() -> None:
-    """Mark a new thread of the pool as running tasks and limit its own BLAS setting to one thread."""
-    _inside.task = True
+def limit_this_thread() -> None:
+    """Limit BLAS libraries that have a setting for each thread to one thread, in a new thread."""
     for library in _libraries():
         if _is_per_thread(library):
             _set_threads(library, 1)

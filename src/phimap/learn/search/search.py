@@ -224,7 +224,6 @@ def _first_roots(
     start = rung.at_widths(start, (0,))[0]
     if start.error > _BLIND:
         return identity
-    start = rung.climb([start])
     assert start.result is not None
     roots = []
     for fit, (training, _) in zip(start.result.fits, rung.sample.folds(), strict=True):
