@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phimap._progress import Stages
+from phimap.config import thread_count
 from phimap.learn.calibration import Calibration, calibration_of
 from phimap.learn.criterion import Criterion
 from phimap.learn.fitted import Fitted
@@ -150,7 +151,10 @@ def with_trees(
             for fold in range(folds.max() + 1)
         ]
         criterion = Criterion.of(settings.scoring, fitted.targets)
-        chosen = _chosen(parts, X_held, (left_out, places), fitted.targets, criterion, n_jobs, advance)
+        final = boosting_of(every)
+        # With several threads, the final trees are grown at the same time. One thread waits for the number of rounds.
+        beside = [final] if thread_count(n_jobs) > 1 else []
+        chosen = _chosen(parts, X_held, (left_out, places), fitted.targets, criterion, n_jobs, advance, beside)
         if chosen is None:
             return fitted, left_out
         n_rounds, share = chosen
@@ -161,7 +165,7 @@ def with_trees(
         for found, (_, own) in zip(by_fold, parts, strict=True):
             outputs[own] = found[own]
         errors = left_out.rows.targets - outputs
-        trees = boosting_of(every).grow(n_rounds)
+        trees = final.first(n_rounds)
         seen = left_out.rows.targets - trees.outputs(X_held, n_jobs)
         # Trees normally have smaller errors at the rows on which they were grown. Larger errors mean that the boosting
         # on all rows has diverged.
@@ -235,6 +239,7 @@ def _chosen(
     criterion: Criterion | None,
     n_jobs: int | None,
     advance: Callable[[int], None],
+    beside: Sequence[Boosting] = (),
 ) -> tuple[int, float] | None:
     """Return the number of rounds and the share of the trees; None if trees lower the error too little.
 
@@ -251,6 +256,8 @@ def _chosen(
         The error that the share of the trees minimises; None for the squared error, and for the log loss of labels.
     n_jobs : int or None
     advance : callable
+    beside : sequence of Boosting
+        Further boostings to which the same rounds are added.
     """
     left_out, places = judging
     if not all(boosting.knows_all_classes for boosting, _ in parts):
@@ -261,7 +268,8 @@ def _chosen(
     least = without = counted @ np.square(errors).sum(axis=1)
     best, grown, (n_part, most, _) = None, [], _rounds_of(errors.shape[1])
     for first in range(0, most, n_part):
-        before, grown = least, run_tasks(lambda part, last=first + n_part: part[0].grow(last), parts, n_jobs)
+        before, boostings = least, [*(boosting for boosting, _ in parts), *beside]
+        grown = run_tasks(lambda boosting, last=first + n_part: boosting.grow(last), boostings, n_jobs)[: len(parts)]
         for start in range(0, n_part, _STEP):
             for trees, (_, own) in zip(grown, parts, strict=True):
                 sums[own] += trees.rounds(start, start + _STEP).sums(X[own], n_jobs)

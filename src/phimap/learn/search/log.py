@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -96,17 +96,31 @@ class TrialLog:
     entries : list of TrialEntry
     is_complete : bool
         Whether no trial has been left out.
+    is_first : bool
+        Whether no trial was run before those of `entries`.
     """
 
     deadline: float = np.inf
     entries: list[TrialEntry] = field(default_factory=list)
     is_complete: bool = True
+    is_first: bool = True
 
     def is_over(self) -> bool:
         """Whether no further trial may begin."""
-        if self.entries and time.monotonic() >= self.deadline:
+        if not (self.is_first and not self.entries) and time.monotonic() >= self.deadline:
             self.is_complete = False
         return not self.is_complete
+
+    def branches(self, n_branches: int) -> list[TrialLog]:
+        """Return logs for parts of the search that run at the same time."""
+        is_first = self.is_first and not self.entries
+        return [TrialLog(self.deadline, [], self.is_complete, is_first) for _ in range(n_branches)]
+
+    def join(self, branches: Sequence[TrialLog]) -> None:
+        """Add the trials of branches in the order of the branches, not in the order of time."""
+        for branch in branches:
+            self.entries += branch.entries
+            self.is_complete &= branch.is_complete
 
     def record(self) -> SearchLog:
         """Return the record of the trials so far. There must be at least one trial."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from phimap.learn.search.metric import gradient_factor, mean_root, power_of_root
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.trial import FIRST_ALPHA, TrialResult, rooted, run_trial
 from phimap.ops import run_tasks
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 #: Base of the length scales: each length scale is the median distance times a power of this base.
 STEP = 2.0
@@ -141,6 +145,14 @@ class Rung:
             self.log.entries.append(
                 TrialEntry(one.family.name, one.metric, int(one.metric != "none"), scale, *size, one.error)
             )
+        return done
+
+    def at_once(self, task: Callable[[Rung, Item], Result], items: Sequence[Item]) -> list[Result]:
+        """Return ``task(rung, item)`` for each item. The tasks run in parallel, with this rung and logs of their own."""
+        logs = self.log.branches(len(items))
+        rungs = [replace(self, log=log) for log in logs]
+        done = run_tasks(lambda index: task(rungs[index], items[index]), range(len(items)), self.n_jobs)
+        self.log.join(logs)
         return done
 
     def at_widths(self, candidate: KernelCandidate, powers: Sequence[int]) -> list[KernelCandidate]:

@@ -143,7 +143,7 @@ def search(
     ]
     everyone = [*candidates, *additive]
     # Additive kernels are not improved: their widths have just been chosen at this rung, and they learn no metric.
-    candidates = [*(_improved(one, everyone, second, effort) for one in candidates), *additive]
+    candidates = [*second.at_once(lambda rung, one: _improved(one, everyone, rung, effort), candidates), *additive]
     best = second.best_sibling(least_error(candidates))
     if best.metric != "none":
         best = second.tempered(best, effort.rounds)
@@ -181,13 +181,15 @@ def _first_widths(families: Sequence[KernelFamily], rungs: Sequence[Rung]) -> tu
     widths, and other scalings only with the best widths of the first.
     """
     others = [family for family in families if not family.is_additive] or families
-    starts = [rungs[0].best_width(KernelCandidate.start(family, rungs[0]), FIRST_POWERS) for family in others]
+    starts = rungs[0].at_once(
+        lambda rung, family: rung.best_width(KernelCandidate.start(family, rung), FIRST_POWERS), others
+    )
     chosen, best = 0, starts
     for index, rung in enumerate(rungs[1:], 1):
-        scaled = [rung.at_widths(one, (one.power,))[0] for one in starts]
+        scaled = rung.at_once(lambda rung, one: rung.at_widths(one, (one.power,))[0], starts)
         if least_error(scaled).error < (1 - GAIN) * least_error(best).error:
             chosen, best = index, scaled
-    return chosen, best if chosen == 0 else [rungs[chosen].climb([one]) for one in best]
+    return chosen, best if chosen == 0 else rungs[chosen].at_once(lambda rung, one: rung.climb([one]), best)
 
 
 def _with_metrics(
@@ -198,11 +200,13 @@ def _with_metrics(
     if not kinds or not first.sample.learns_metric or first.log.is_over():
         return []
     roots = _first_roots(families, starts, first)
-    found = []
-    for kind, learned in zip(kinds, _learned_roots(kinds, roots, starts, last, effort), strict=True):
-        able = [replace(one, metric=kind, roots=learned, result=None) for one in starts if kind in one.family.metrics]
-        found += [first.best_width(one, _POWERS_WITH_METRIC) for one in able]
-    return found
+    able = [
+        replace(one, metric=kind, roots=learned, result=None)
+        for kind, learned in zip(kinds, _learned_roots(kinds, roots, starts, last, effort), strict=True)
+        for one in starts
+        if kind in one.family.metrics
+    ]
+    return first.at_once(lambda rung, one: rung.best_width(one, _POWERS_WITH_METRIC), able)
 
 
 def _first_roots(

@@ -121,6 +121,12 @@ class Boosting:
             self._trees.append(grow_tree(ops, self._binned, *self._derivatives(), self._limits, self._sums))
         return self.rounds(before, n_rounds)
 
+    def first(self, n_rounds: int) -> BoostedTrees:
+        """Return the first `n_rounds` rounds. Missing rounds are added."""
+        if len(self._trees) < n_rounds:
+            self.grow(n_rounds)
+        return self.rounds(0, n_rounds)
+
     def _derivatives(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return derivatives of the loss of each row, weighted, for a round.
 
