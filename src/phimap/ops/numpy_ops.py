@@ -7,6 +7,7 @@ from scipy import sparse
 
 from phimap.ops.activations import FUNCTIONS, SLOPE_FUNCTIONS
 from phimap.ops.base import Array, Ops
+from phimap.ops.blas import multiply_upper
 from phimap.ops.tasks import run_tasks
 
 
@@ -82,11 +83,9 @@ class NumpyOps(Ops):
             return X @ W
 
     def matmul_upper(self, X: Array, W: Array) -> Array:
-        from scipy.linalg import blas
-
-        # BLAS reads C-ordered arrays as their transposes, so the transposed product is computed without a copy.
-        multiply = blas.strmm if self.dtype == np.float32 else blas.dtrmm  # pyright: ignore[reportAttributeAccessIssue]
-        return multiply(1.0, W.T, X.T, lower=1, overwrite_b=1).T
+        X = np.ascontiguousarray(X)
+        multiply_upper(X, np.ascontiguousarray(W))
+        return X
 
     def matmul_rows(self, Z: Array, W: Array, n_jobs: int | None) -> Array:
         out = np.empty((Z.shape[0], W.shape[1]), self.dtype)

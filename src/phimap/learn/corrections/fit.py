@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
 
 from phimap.config import thread_count
 from phimap.kernels import Kernel
@@ -16,6 +15,7 @@ from phimap.learn.corrections.partition import Partition
 from phimap.learn.corrections.residuals import TILE_ROWS, Residuals
 from phimap.learn.search.trial import descend_along
 from phimap.ops import run_tasks
+from phimap.ops.blas import factorise, solve_factored, solve_transposed, solve_upper
 
 # Maximum number of rows of a region. A model of so many rows takes a tenth of a second.
 _MOST_ROWS = 1500
@@ -96,7 +96,7 @@ def learn_corrections(
     chosen, regions = min(choices, key=lambda choice: choice[0].share)
     try:
         fits = run_tasks(lambda part: _region_fit(kernel, chosen, regions.residuals, part), regions.parts, n_jobs)
-    except linalg.LinAlgError:
+    except np.linalg.LinAlgError:
         # Rounding errors may exceed alpha in a region that was not used in the choice of alpha.
         return None
     errors = np.empty_like(residuals.errors)
@@ -233,7 +233,7 @@ class _Probe:
         """
         try:
             coefs, slopes = self._solve(alpha)
-        except linalg.LinAlgError:
+        except np.linalg.LinAlgError:
             return np.inf, 0.0
         errors = self._held_out - self._values @ coefs
         slope = -2 * float(self._counted @ (errors * (self._values @ slopes)).sum(axis=1))
@@ -245,8 +245,8 @@ class _Probe:
             return self._targets, self._targets
         roots = np.sqrt(self._weights)[:, None].astype(self._matrix.dtype)
         factor = _factor(self._matrix, alpha, roots)
-        solved = linalg.cho_solve((factor, True), roots * self._targets.astype(roots.dtype), check_finite=False)
-        slopes = linalg.cho_solve((factor, True), -roots.dtype.type(alpha) * solved, check_finite=False)
+        solved = solve_factored(factor, roots * self._targets)
+        slopes = solve_factored(factor, -alpha * solved)
         return roots * solved, roots * slopes
 
 
@@ -270,10 +270,10 @@ def _region_fit(kernel: Kernel, chosen: _Choice, residuals: Residuals, part: np.
 
     Notes
     -----
-    Let L be the Cholesky factor of ``S K S + alpha I`` with the training rows first, e the residuals of the training
-    fit, and ``u = L^{-1} S e``. The corrections that are learned at the training rows alone then have the errors
-    :math:`S_V^{-1} L_{VV} u_V` at the validation rows. So one factorisation gives these errors and the coefficients of
-    all rows.
+    Let ``U^T U`` be ``S K S + alpha I`` with the training rows first, U its Cholesky factor, e the residuals of the
+    training fit, and ``u = U^{-T} S e``. The corrections that are learned at the training rows alone then have the
+    errors :math:`S_V^{-1} U_{VV}^T u_V` at the validation rows. So one factorisation gives these errors and the
+    coefficients of all rows.
     """
     # A region may be empty, since planes do not separate equal rows.
     if not part.size:
@@ -284,22 +284,26 @@ def _region_fit(kernel: Kernel, chosen: _Choice, residuals: Residuals, part: np.
     matrix = kernel_values(kernel, X, X)
     try:
         factor = _factor(matrix, chosen.alpha, roots.astype(matrix.dtype))
-    except linalg.LinAlgError:
+    except np.linalg.LinAlgError:
         factor = _factor(matrix.astype(np.float64), chosen.alpha, roots)
     both = np.concatenate([residuals.errors[rows], residuals.training_fit_errors[rows]], axis=1)
-    solved = linalg.solve_triangular(factor, (roots * both).astype(factor.dtype), lower=True, check_finite=False)
+    solved = (roots * both).astype(factor.dtype)
+    solve_transposed(factor, solved)
     of_all, of_training = np.split(solved, 2, axis=1)
+    errors = np.triu(factor[first:, first:]).T @ of_training[first:] / roots[first:]
+    solve_upper(factor, of_all)
     coefs = np.empty(of_all.shape)
-    coefs[order] = roots * linalg.solve_triangular(factor, of_all, lower=True, trans=1, check_finite=False)
-    return _RegionFit(coefs, np.tril(factor[first:, first:]) @ of_training[first:] / roots[first:])
+    coefs[order] = roots * of_all
+    return _RegionFit(coefs, errors)
 
 
 def _factor(matrix: np.ndarray, alpha: float, roots: np.ndarray) -> np.ndarray:
-    """Lower Cholesky factor of ``S K S + alpha I``; the entries above its diagonal are arbitrary."""
-    # LAPACK reads the matrix as its transpose. The matrix is symmetric, so a copy is not needed.
-    shifted = matrix.copy().T if (roots == 1).all() else (matrix * (roots * roots.T)).T
-    shifted[np.diag_indices_from(shifted)] += shifted.dtype.type(alpha)
-    return linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)[0]
+    """Cholesky factor U of ``S K S + alpha I``; the entries below its diagonal are arbitrary."""
+    factor = matrix.copy() if (roots == 1).all() else matrix * (roots * roots.T)
+    factor[np.diag_indices_from(factor)] += factor.dtype.type(alpha)
+    if not factorise(factor):
+        raise np.linalg.LinAlgError
+    return factor
 
 
 def kernel_values(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> np.ndarray:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
 
 from phimap.learn.blocks.blocks import FeatureRows
 from phimap.learn.corrections.corrections import Corrections, moved_rows
@@ -14,6 +13,7 @@ from phimap.learn.corrections.fit import kernel_values
 from phimap.learn.corrections.residuals import Outputs, Residuals
 from phimap.learn.ridge.predictive import Leverages
 from phimap.ops import single_threaded_blas
+from phimap.ops.blas import factorise, solve_factored
 
 
 class LeftOutRows(NamedTuple):
@@ -76,14 +76,15 @@ def corrected_errors(
         scaled_rows = moved[part] * moved.dtype.type(corrections.scale)
         matrix = kernel_values(corrections.kernel, scaled_rows, scaled_rows)
         roots = roots.astype(matrix.dtype)
-        matrix = np.asfortranarray(matrix * (roots * roots.T))
+        matrix = matrix * (roots * roots.T)
         matrix[np.diag_indices_from(matrix)] += matrix.dtype.type(corrections.alpha)
         unit = np.zeros((part.size, here.size), matrix.dtype)
         unit[rows, np.arange(here.size)] = 1.0
         with single_threaded_blas():
-            factor = linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+            if not factorise(matrix):
+                raise np.linalg.LinAlgError
             # The columns of B, the inverse in the notes, that belong to the left-out rows.
-            inverse = linalg.cho_solve(factor, unit, check_finite=False)
+            inverse = solve_factored(matrix, unit)
             values = inverse.T @ (roots * residuals.errors[part])
             scaled = roots * inverse
         X = residuals.X[part]

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import optimize
 
 from phimap.kernels import StationaryKernel
 from phimap.learn.search.effort import Effort
 from phimap.learn.search.sample import SearchSample
 from phimap.ops import ops_for, to_host
+from phimap.ops.blas import factorise, solve_factored
 
 # Least and largest number of directions of the Fourier map. Between these bounds, there are half as many directions as
 # training rows, and so as many features as training rows.
@@ -119,15 +120,12 @@ class FourierLoss:
         gram = np.divide(F.T @ F if self.is_uniform else (F * weights[:n]).T @ F, k, dtype=np.float64)
         gram -= np.outer(mean * (total / k), mean.astype(np.float64))
         gram[np.diag_indices_from(gram)] += alpha
-        try:
-            # The transpose is in Fortran order, so LAPACK does not copy it.
-            factor = linalg.cho_factor(gram.T, lower=True, overwrite_a=True, check_finite=False)
-        except linalg.LinAlgError:
+        if not factorise(gram):
             return _NO_FIT, np.zeros(root.shape), 0.0
 
         def solve(right: np.ndarray) -> np.ndarray:
             """Return the solution for features without the factor k^(-1/2), given `right` without it."""
-            return linalg.cho_solve(factor, right.astype(np.float64), check_finite=False) / k
+            return solve_factored(gram, right) / k
 
         c = solve(F.T @ (self.Y[:n] * weights[:n]))
         outputs = features @ c.astype(X.dtype) - (mean @ c).astype(X.dtype)

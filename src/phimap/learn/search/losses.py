@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import optimize
 
 from phimap.learn.calibration import held_out_log_loss
 from phimap.learn.criterion import Criterion
@@ -19,6 +19,7 @@ from phimap.learn.search.trial import ALPHAS, FIRST_ALPHA, TrialResult, centred_
 from phimap.learn.solver import HeldOutScores
 from phimap.learn.weights import weighted_mean
 from phimap.ops import run_tasks
+from phimap.ops.blas import factorise, solve_transposed, solve_upper
 
 #: Losses that may take the place of the squared loss.
 RIVALS: dict[str, Loss] = {"logistic": Logistic(), "squared_hinge": SquaredHinge()}
@@ -124,7 +125,8 @@ class _FoldOfLosses:
         # The trial factorised this matrix with this alpha, so the factorisation below succeeds.
         self._alpha = max(ALPHAS[trial.alpha], float(np.finfo(self._Z.dtype).eps)) * trace
         gram[np.diag_indices_from(gram)] += self._alpha
-        self._factor = linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
+        factorise(gram)
+        self._factor = gram
 
     def ridge_scores(self) -> np.ndarray:
         """Scores of ridge regression for the held-out rows."""
@@ -142,7 +144,9 @@ class _FoldOfLosses:
         values, alpha = np.zeros((m + 1, t)), self._alpha / _FACTOR
 
         def coefs_of(values: np.ndarray) -> np.ndarray:
-            return linalg.solve_triangular(factor, values[:m], lower=True, trans=1, check_finite=False)
+            coefs = values[:m].copy()
+            solve_upper(factor, coefs)
+            return coefs
 
         def scores(Z: np.ndarray, values: np.ndarray, coefs: np.ndarray) -> np.ndarray:
             return Z @ coefs.astype(dtype) + (values[m] - self._mean_z @ coefs)
@@ -154,9 +158,9 @@ class _FoldOfLosses:
             slopes = loss.slopes(outputs, targets) * weights
             of_intercept = slopes.sum(axis=0)
             of_coefs = self._Z.T @ slopes.astype(dtype) - np.outer(self._mean_z, of_intercept) + alpha * coefs
-            gradient = linalg.solve_triangular(factor, of_coefs, lower=True, check_finite=False)
+            solve_transposed(factor, of_coefs)
             value = float(self._weights @ loss.values(outputs, targets)) + 0.5 * alpha * float(np.square(coefs).sum())
-            return value, np.concatenate([gradient, of_intercept[None]]).ravel()
+            return value, np.concatenate([of_coefs, of_intercept[None]]).ravel()
 
         def next_scores() -> np.ndarray:
             nonlocal values, alpha

@@ -148,7 +148,7 @@ class Rung:
         return done
 
     def at_once(self, task: Callable[[Rung, Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Return ``task(rung, item)`` for each item. The tasks run in parallel, with this rung and logs of their own."""
+        """Return ``task(rung, item)`` for each item. The tasks run in parallel; each has a log of its own."""
         logs = self.log.branches(len(items))
         rungs = [replace(self, log=log) for log in logs]
         done = run_tasks(lambda index: task(rungs[index], items[index]), range(len(items)), self.n_jobs)

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
-from scipy.linalg import blas
 
 from phimap.config import thread_count
 from phimap.learn.search.sample import SearchSample
 from phimap.ops import Array, ops_for, run_tasks, to_host
+from phimap.ops.blas import factorise, gram, solve_factored
 from phimap.random_map import MapRecord, RandomMap, evaluate
 
 # Number of rows that one task adds to the Gram matrix, and number of rows that are summed in the dtype of the features
@@ -191,16 +190,14 @@ class _RidgePath:
     def loss_and_slope(self, index: int) -> tuple[float, float]:
         """Weighted sum of the squared errors on the held-out rows, and its derivative with respect to log alpha."""
         Z, Y, weights = self._held_out
-        shifted, alpha = self._gram.copy(order="F"), self._alphas[index]
-        shifted[np.diag_indices_from(shifted)] += alpha
-        try:
-            factor = linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
-        except linalg.LinAlgError:
+        factor, alpha = self._gram.copy(), self._alphas[index]
+        factor[np.diag_indices_from(factor)] += alpha
+        if not factorise(factor):
             # Rounding has given the Gram matrix an eigenvalue below -alpha, so a larger alpha is needed.
             self.coefs[index] = np.zeros_like(self._cross)
             return np.inf, -np.inf
-        coefs = self.coefs[index] = linalg.cho_solve(factor, self._cross, check_finite=False)
-        moved = linalg.cho_solve(factor, -alpha * coefs, check_finite=False)
+        coefs = self.coefs[index] = solve_factored(factor, self._cross)
+        moved = solve_factored(factor, -alpha * coefs)
         both = np.concatenate([coefs, moved], axis=1)
         _, of_plain = self.record.unwhitened(both)
         # These products are summed in float64, because features that are not whitened are nearly dependent.
@@ -217,7 +214,7 @@ def centred_gram(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the weighted mean (m,) of features (n, m), the Gram matrix (m, m) of centred features, and these features.
 
-    Only the lower triangle of the Gram matrix is set. The centred features are multiplied by the roots of the weights,
+    Only the upper triangle of the Gram matrix is set. The centred features are multiplied by the roots of the weights,
     and written to `out` if it is given, which may be `Z`.
     """
     # The weights get the dtype of the features, because a product of float64 and float32 would copy the features. Sums
@@ -232,17 +229,11 @@ def centred_gram(
 
 
 def _gram(Z: np.ndarray, n_jobs: int | None) -> np.ndarray:
-    """``Z^T Z`` (m, m) in float64, summed over blocks of rows; only its lower triangle is set."""
-    multiply = blas.ssyrk if Z.dtype == np.float32 else blas.dsyrk  # pyright: ignore[reportAttributeAccessIssue]
+    """``Z^T Z`` (m, m) in float64, summed over blocks of rows; only its upper triangle is set."""
     starts, at_once = range(0, Z.shape[0], _GRAM_ROWS), thread_count(n_jobs)
-    total = np.zeros((Z.shape[1], Z.shape[1]), order="F")
+    total = np.zeros((Z.shape[1], Z.shape[1]))
     for first in range(0, len(starts), at_once):
-        # BLAS treats C-ordered arrays as transposed arrays, so this call copies nothing.
-        blocks = run_tasks(
-            lambda start: multiply(1.0, Z[start : start + _GRAM_ROWS].T, lower=1),
-            starts[first : first + at_once],
-            n_jobs,
-        )
+        blocks = run_tasks(lambda start: gram(Z[start : start + _GRAM_ROWS]), starts[first : first + at_once], n_jobs)
         for block in blocks:
             total += block
     return total
