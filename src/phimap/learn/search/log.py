@@ -112,9 +112,9 @@ class TrialLog:
         return not self.is_complete
 
     def branches(self, n_branches: int) -> list[TrialLog]:
-        """Return logs for parts of the search that run at the same time."""
+        """Return logs for parts of the search that run at the same time. The first trial belongs to the first part."""
         is_first = self.is_first and not self.entries
-        return [TrialLog(self.deadline, [], self.is_complete, is_first) for _ in range(n_branches)]
+        return [TrialLog(self.deadline, [], self.is_complete, is_first and part == 0) for part in range(n_branches)]
 
     def join(self, branches: Sequence[TrialLog]) -> None:
         """Add the trials of branches in the order of the branches, not in the order of time."""
