@@ -51,8 +51,9 @@ _RATE = 0.1
 _STEP = 10
 # Bytes that one row takes for each column, from `_SMALL_ROWS` rows on and below, and for each target. From there on: 8
 # in the joined rows, 1 in their codes, and 5 each in the training part and in all rows. Below: up to 8 in the rows left
-# out, and 5 in up to three training parts of two thirds. Per target: two encodings, sums, and derivatives.
-_COLUMN_BYTES, _SMALL_BYTES, _TARGET_BYTES = 19, 32, 88
+# out, and 5 in up to three training parts of two thirds. Per target: two encodings, and targets, sums and derivatives
+# of these parts and of all rows.
+_COLUMN_BYTES, _SMALL_BYTES, _TARGET_BYTES = 19, 32, 144
 # For labels, and with `scoring`, errors are compared at shares of the trees that are multiples of one by this number.
 _N_SHARES = 20
 #: Number of folds, and least number of rows for which a single part of the rows is left out instead.
@@ -63,8 +64,9 @@ FOLDS, FOLDED_ROWS = 3, 4000
 _SMALL_ROWS, _MOST_LEFT_OUT = 8000, 1600
 # Largest number of leaves of a tree below `_SMALL_ROWS` rows. With few rows, smaller trees are about as good.
 _FEW_LEAVES = 16
-# Bytes that one bin takes: three sums in float64 for each leaf of the trees that grow at the same time, one a fold.
-_BIN_BYTES = 24 * max(FOLDS * _FEW_LEAVES, _ONE.n_leaves, _SEVERAL.n_leaves)
+# Bytes that one bin takes: three sums in float64 for each leaf of the trees that grow at the same time, one a fold and
+# one for all rows.
+_BIN_BYTES = 24 * max((FOLDS + 1) * _FEW_LEAVES, 2 * _ONE.n_leaves, 2 * _SEVERAL.n_leaves)
 # Trees are kept only if they lower the squared error by at least `_LEAST_GAIN` times the squared error without trees.
 # This gain must also be at least `_LEAST_RATIO` times its standard error over rows or units.
 _LEAST_GAIN, _LEAST_RATIO = 0.005, 1.0

@@ -75,7 +75,7 @@ def sample_of_two(rng, n_rows=1200, d=12):
 def learn(sample, start, effort="normal", *, parts=None, is_over=lambda: False, rows=None):
     sample = replace(sample, parts=parts)
     kernel, rows = pm.kernels.Matern(nu=1.5), np.arange(sample.n_rows) if rows is None else rows
-    return learned_root(sample, rows, start, 1e-4, kernel, EFFORTS[effort], seed=0, is_over=is_over)
+    return learned_root(sample, rows, start, 1e-4, kernel, EFFORTS[effort], seed=0, n_jobs=1, is_over=is_over)
 
 
 @pytest.mark.parametrize("form", ["diagonal", "full"])

@@ -12,8 +12,8 @@ from scipy import optimize
 from phimap.kernels import StationaryKernel
 from phimap.learn.search.effort import Effort
 from phimap.learn.search.sample import SearchSample
-from phimap.ops import ops_for, to_host
-from phimap.ops.blas import factorise, solve_factored
+from phimap.ops import ops_for, run_tasks, to_host
+from phimap.ops.blas import factorise, gram, solve_factored
 
 # Least and largest number of directions of the Fourier map. Between these bounds, there are half as many directions as
 # training rows, and so as many features as training rows.
@@ -56,9 +56,11 @@ class FourierLoss:
     directions : ndarray of shape (p, k), float32
         Frequencies of the kernel; p is the number of columns of the rows after multiplication by the root.
     features : ndarray of shape (n, 2 k), float32
-    slopes : ndarray of shape (b, 2 k), float32
-        Buffers of the features, and of the derivatives with respect to the features of a block of rows. Each call
-        overwrites them. New memory would take as much time as the computation.
+    slopes : ndarray of shape (n, 2 k), float32
+        Buffers of the features, and of the derivatives with respect to the features. Each call overwrites them. New
+        memory would take as much time as the computation.
+    n_jobs : int or None
+        Threads; the result does not depend on them.
 
     Notes
     -----
@@ -84,6 +86,7 @@ class FourierLoss:
     directions: np.ndarray
     features: np.ndarray
     slopes: np.ndarray
+    n_jobs: int | None = None
 
     @property
     def is_uniform(self) -> bool:
@@ -92,7 +95,13 @@ class FourierLoss:
 
     @classmethod
     def of_rows(
-        cls, X: np.ndarray, Y: np.ndarray, weights: np.ndarray, directions: np.ndarray, n_training: int | None = None
+        cls,
+        X: np.ndarray,
+        Y: np.ndarray,
+        weights: np.ndarray,
+        directions: np.ndarray,
+        n_training: int | None = None,
+        n_jobs: int | None = None,
     ) -> FourierLoss:
         """Return the loss for rows whose first `n_training`, by default the first half, are the training part."""
         half = len(X) // 2 if n_training is None else n_training
@@ -100,32 +109,42 @@ class FourierLoss:
         Y = Y - weights[:half] @ Y[:half] / weights[:half].sum()
         X, Y, weights, directions = (np.ascontiguousarray(part, np.float32) for part in (X, Y, weights, directions))
         n_features = 2 * directions.shape[1]
-        features, slopes = (np.empty((n_rows, n_features), np.float32) for n_rows in (len(X), _BLOCK))
-        return cls(X, Y, weights, half, directions, features, slopes)
+        features, slopes = (np.empty((len(X), n_features), np.float32) for _ in range(2))
+        return cls(X, Y, weights, half, directions, features, slopes, n_jobs)
 
     def __call__(self, root: np.ndarray, alpha: float) -> tuple[float, np.ndarray, float]:
         """Return the loss and its derivatives with respect to `root` and to the logarithm of `alpha`."""
         X, n, W = self.X, self.n_training, self.directions
         k, t = W.shape[1], self.Y.shape[1]
         root = root.astype(X.dtype)
-        projections = X @ (root[:, None] * W if root.ndim == 1 else root @ W)
+        directions = root[:, None] * W if root.ndim == 1 else root @ W
         # The mean and the factor k^(-1/2) enter in the products, which saves passes over the features.
         features, slopes = self.features, self.slopes
-        np.cos(projections, out=features[:, :k])
-        np.sin(projections, out=features[:, k:])
+        blocks = [slice(start, start + _BLOCK) for start in range(0, len(X), _BLOCK)]
+
+        def set_features(rows: slice) -> None:
+            projections = X[rows] @ directions
+            np.cos(projections, out=features[rows, :k])
+            np.sin(projections, out=features[rows, k:])
+
+        run_tasks(set_features, blocks, self.n_jobs)
         F, G, weights = features[:n], features[n:], self.weights[:, None]
         total = float(self.weights[:n].sum(dtype=np.float64))
         mean = self.weights[:n] @ F / np.float32(total)
 
-        gram = np.divide(F.T @ F if self.is_uniform else (F * weights[:n]).T @ F, k, dtype=np.float64)
-        gram -= np.outer(mean * (total / k), mean.astype(np.float64))
-        gram[np.diag_indices_from(gram)] += alpha
-        if not factorise(gram):
+        def gram_of(rows: slice) -> np.ndarray:
+            return gram(F[rows] if self.is_uniform else F[rows] * np.sqrt(weights[:n][rows]))
+
+        halves = run_tasks(gram_of, [slice(0, n // 2), slice(n // 2, n)], self.n_jobs)
+        factor = np.divide(halves[0] + halves[1], k, dtype=np.float64)
+        factor -= np.outer(mean * (total / k), mean.astype(np.float64))
+        factor[np.diag_indices_from(factor)] += alpha
+        if not factorise(factor):
             return _NO_FIT, np.zeros(root.shape), 0.0
 
         def solve(right: np.ndarray) -> np.ndarray:
             """Return the solution for features without the factor k^(-1/2), given `right` without it."""
-            return solve_factored(gram, right) / k
+            return solve_factored(factor, right) / k
 
         c = solve(F.T @ (self.Y[:n] * weights[:n]))
         outputs = features @ c.astype(X.dtype) - (mean @ c).astype(X.dtype)
@@ -144,16 +163,18 @@ class FourierLoss:
         left[:n, :t], left[:n, t:-1], left[n:, t:-1] = r, -u, g
         left[:n, -1:] = -weights[:n] / np.float32(total)
         right = np.concatenate([v, c, of_mean[:, None]], axis=1).astype(X.dtype).T
-        of_products = np.zeros((X.shape[1], 2 * k), X.dtype)
-        for start in range(0, len(X), len(slopes)):
-            block, rows = features[start : start + len(slopes)], slice(start, start + len(slopes))
-            of_block = np.matmul(left[rows], right, out=slopes[: len(block)])
+
+        def of_products_in(rows: slice) -> np.ndarray:
+            block = features[rows]
+            of_block = np.matmul(left[rows], right, out=slopes[rows])
             # The derivative with respect to a projection is the derivative with respect to its sine, times its cosine,
             # minus the derivative with respect to its cosine, times its sine.
             block[:, :k] *= of_block[:, k:]
-            block[:, k:] *= of_block[:, :k]
-            of_products += X[rows].T @ block
-        of_products = of_products[:, :k] - of_products[:, k:]
+            of_block[:, :k] *= block[:, k:]
+            block[:, :k] -= of_block[:, :k]
+            return X[rows].T @ block[:, :k]
+
+        of_products = np.sum(run_tasks(of_products_in, blocks, self.n_jobs), axis=0)
         of_root = np.einsum("ij,ij->i", of_products, W) if root.ndim == 1 else of_products @ W.T
         loss = float(np.log(squared / float(self.weights[n:].sum(dtype=np.float64))))
         return loss, of_root.astype(np.float64), -alpha * k * float(np.sum(v * c))
@@ -168,6 +189,7 @@ def learned_root(
     effort: Effort,
     *,
     seed: int,
+    n_jobs: int | None,
     is_over: Callable[[], bool],
 ) -> np.ndarray:
     """Learn the root of a metric together with alpha, by L-BFGS in stages.
@@ -186,6 +208,8 @@ def learned_root(
     effort : Effort
         Effort, which sets the numbers of stages and of steps.
     seed : int
+    n_jobs : int or None
+        Threads; the result does not depend on them.
     is_over : callable
         Returns whether no further stage may begin.
 
@@ -236,7 +260,7 @@ def learned_root(
         X = ops_for(sample.X).dense(sample.X[chosen])
         directions = law.sample(rng, n_directions).T
         loss = FourierLoss.of_rows(
-            np.asarray(to_host(X)), sample.Y[chosen], sample.weights[chosen], directions, training.size
+            np.asarray(to_host(X)), sample.Y[chosen], sample.weights[chosen], directions, training.size, n_jobs
         )
 
         def evaluate(values: np.ndarray, loss: FourierLoss = loss) -> tuple[float, np.ndarray]:

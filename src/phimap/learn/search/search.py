@@ -273,6 +273,7 @@ def _learned_roots(
             kernel,
             effort,
             seed=rung.seed,
+            n_jobs=rung.n_jobs,
             is_over=rung.log.is_over,
         )
         return power_of_root(found, 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import expit
 
 from phimap.learn.trees.bins import Bins
 from phimap.learn.trees.ensemble import BoostedTrees
@@ -105,8 +105,9 @@ class Boosting:
             means = np.clip(means, few, 1 - few)
             means = np.log(means / (1 - means)) if len(means) == 1 else np.log(means)
         self._baseline = means
-        # Sums of the trees at the rows (t, n).
+        # Sums of the trees at the rows (t, n), and buffers: new memory would take as long as the computation.
         self._sums = np.tile(means[:, None], (1, len(rows.Y)))
+        self._means, self._gradients, self._hessians = (np.ones_like(self._sums) for _ in range(3))
 
     @property
     def knows_all_classes(self) -> bool:
@@ -134,13 +135,19 @@ class Boosting:
         second derivatives (t, n) by the sums of the targets.
         """
         sums, weights, direction = self._sums, self._rows.weights, self._direction()
+        means, gradients, hessians = self._means, self._gradients, self._hessians
         if self._rows.has_labels:
-            means = expit(sums) if len(sums) == 1 else softmax(sums, axis=0)
-            gradients, hessians = means - self._targets, means * (1 - means)
+            if len(sums) == 1:
+                expit(sums, out=means)
+            else:
+                np.exp(np.subtract(sums, sums.max(axis=0), out=means), out=means)
+                np.divide(means, means.sum(axis=0), out=means)
+            np.subtract(means, self._targets, out=gradients)
+            np.multiply(means, np.subtract(1, means, out=hessians), out=hessians)
             # The variance of the direction's entry, if the class is drawn by the probabilities.
             curvatures = hessians[0] if len(sums) == 1 else direction**2 @ means - (direction @ means) ** 2
         else:
-            gradients, hessians = sums - self._targets, np.ones_like(sums)
+            np.subtract(sums, self._targets, out=gradients)
             curvatures = np.full(sums.shape[1], direction @ direction)
         slopes, curvatures = direction @ gradients, np.maximum(curvatures, 0.0)
         if weights is None:
