@@ -11,12 +11,14 @@ import pytest
 from phimap.ops import blas
 
 SHAPES = [(1, 1, 1), (3, 5, 2), (8, 1, 7), (40, 33, 21)]
+# Largest relative errors, by dtype.
+CLOSE = {np.float32: 1e-3, np.float64: 1e-11}
 
 
-def block(rng: np.random.Generator, *shape: int) -> np.ndarray:
+def block(rng: np.random.Generator, *shape: int, dtype: type = np.float64) -> np.ndarray:
     """A block within a larger array, whose other entries are not numbers."""
     h, w = shape
-    array = np.full((h + 2, w + 3), np.nan)
+    array = np.full((h + 2, w + 3), np.nan, dtype)
     array[1 : h + 1, 2 : w + 2] = rng.standard_normal(shape)
     return array[1 : h + 1, 2 : w + 2]
 
@@ -47,20 +49,42 @@ def test_gram_matrix_is_taken_from_the_upper_triangle(k, h, w, rng):
     assert outside(target)
 
 
+@pytest.mark.parametrize("dtype", CLOSE)
 @pytest.mark.parametrize(("k", "h", "w"), SHAPES)
-def test_factor_its_inverse_and_its_solution(k, h, w, rng):
-    A, target = block(rng, k, k), block(rng, k, w)
-    A[...] = A @ A.T + k * np.eye(k)
-    lower, upper, right = np.tril(A, -1), np.linalg.cholesky(A).T, target.copy()
+def test_gram_matrix_and_product_with_a_triangle(k, h, w, dtype, rng):
+    rows, upper = block(rng, h, k, dtype=dtype), block(rng, k, k, dtype=dtype)
+    expected = rows @ np.triu(upper)
+    found = blas.gram(rows)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, np.triu(rows.T @ rows), rtol=CLOSE[dtype], atol=CLOSE[dtype])
+    blas.multiply_upper(rows, upper)
+    np.testing.assert_allclose(rows, expected, rtol=CLOSE[dtype], atol=CLOSE[dtype])
+    assert outside(rows)
+    assert outside(upper)
+
+
+@pytest.mark.parametrize("dtype", CLOSE)
+@pytest.mark.parametrize(("k", "h", "w"), SHAPES)
+def test_factor_its_inverse_and_its_solutions(k, h, w, dtype, rng):
+    A, target, other = block(rng, k, k, dtype=dtype), block(rng, k, w, dtype=dtype), block(rng, k, w, dtype=dtype)
+    A[...] = A @ A.T + k * np.eye(k, dtype=dtype)
+    matrix, close = A.astype(np.float64), {"rtol": CLOSE[dtype], "atol": CLOSE[dtype]}
+    lower, upper, right, of_other = np.tril(A, -1), np.linalg.cholesky(matrix).T, target.copy(), other.copy()
     assert blas.factorise(A)
-    np.testing.assert_allclose(np.triu(A), upper, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(np.triu(A), upper, **close)
+    solution = blas.solve_factored(A, right)
+    assert solution.dtype == dtype
+    np.testing.assert_allclose(solution, np.linalg.solve(matrix, right), **close)
     blas.solve_transposed(A, target)
-    np.testing.assert_allclose(target, np.linalg.solve(upper.T, right), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(target, np.linalg.solve(upper.T, right), **close)
+    blas.solve_upper(A, other)
+    np.testing.assert_allclose(other, np.linalg.solve(upper, of_other), **close)
     blas.invert_upper(A)
-    np.testing.assert_allclose(np.triu(A), np.linalg.inv(upper), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(np.triu(A), np.linalg.inv(upper), **close)
     np.testing.assert_array_equal(np.tril(A, -1), lower)
     assert outside(A)
     assert outside(target)
+    assert outside(other)
 
 
 def test_single_rows_of_any_stride(rng):

@@ -13,8 +13,7 @@ import scipy.linalg  # noqa: F401  # brings a BLAS of its own
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from phimap.config import Settings, memory_budget, settings_of
-from phimap.ops import one_thread, run_tasks, single_threaded_blas
-from phimap.ops import tasks
+from phimap.ops import one_thread, run_tasks, single_threaded_blas, tasks
 from phimap.ops import threads as module
 
 

@@ -96,8 +96,9 @@ def _call(library: str, name: str, *arguments: bytes | int | float | np.ndarray 
 
     `name` is without the first letter, which is that of the arrays' dtype.
     """
-    said, (dtype,) = ctypes.c_int(0), {value.dtype for value in arguments if isinstance(value, np.ndarray)}
-    letter, real = ("s", ctypes.c_float) if dtype == np.float32 else ("d", ctypes.c_double)
+    said, dtypes = ctypes.c_int(0), {value.dtype for value in arguments if isinstance(value, np.ndarray)}
+    assert len(dtypes) == 1
+    letter, real = ("s", ctypes.c_float) if dtypes.pop() == np.float32 else ("d", ctypes.c_double)
     places = []
     for value in arguments:
         if isinstance(value, np.ndarray):
