@@ -27,7 +27,7 @@ def loss_in_float64(rng, root, weights):
     Y = np.stack([np.sin(2 * X[:, 0]) + X[:, 1] ** 2, X[:, 2]], axis=1)
     loss = FourierLoss.of_rows(X, Y, weights, rng.standard_normal((root.shape[-1], 15)))
     arrays = {name: getattr(loss, name).astype(np.float64) for name in ("X", "Y", "weights", "directions")}
-    return replace(loss, **arrays, features=np.empty((120, 30)), slopes=np.empty((120, 30)))
+    return replace(loss, **arrays, features=np.empty((120, 30)))
 
 
 @pytest.mark.parametrize("root", ROOTS.values(), ids=ROOTS)

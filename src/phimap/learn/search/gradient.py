@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ _LEAST_DIRECTIONS, _MOST_DIRECTIONS = 32, 128
 # Number of rows of a stage. One half of them is the training part, the other half the held-out part. Later stages have
 # twice as many rows and directions.
 _ROWS = 2500
+# Least number of rows from which the Gram matrix is the sum of two parts, which two threads compute.
+_DIVIDED_ROWS = 1000
 # Number of rows whose derivatives are computed together: few enough for the cache to hold them.
 _BLOCK = 512
 # A stage may evaluate the loss this many times more than it has steps, because line searches need evaluations, too.
@@ -56,9 +59,7 @@ class FourierLoss:
     directions : ndarray of shape (p, k), float32
         Frequencies of the kernel; p is the number of columns of the rows after multiplication by the root.
     features : ndarray of shape (n, 2 k), float32
-    slopes : ndarray of shape (n, 2 k), float32
-        Buffers of the features, and of the derivatives with respect to the features. Each call overwrites them. New
-        memory would take as much time as the computation.
+        Buffer of the features, which each call overwrites. New memory would take as much time as the computation.
     n_jobs : int or None
         Threads; the result does not depend on them.
 
@@ -85,7 +86,6 @@ class FourierLoss:
     n_training: int
     directions: np.ndarray
     features: np.ndarray
-    slopes: np.ndarray
     n_jobs: int | None = None
 
     @property
@@ -108,9 +108,8 @@ class FourierLoss:
         weights = weights / weights.mean()
         Y = Y - weights[:half] @ Y[:half] / weights[:half].sum()
         X, Y, weights, directions = (np.ascontiguousarray(part, np.float32) for part in (X, Y, weights, directions))
-        n_features = 2 * directions.shape[1]
-        features, slopes = (np.empty((len(X), n_features), np.float32) for _ in range(2))
-        return cls(X, Y, weights, half, directions, features, slopes, n_jobs)
+        features = np.empty((len(X), 2 * directions.shape[1]), np.float32)
+        return cls(X, Y, weights, half, directions, features, n_jobs)
 
     def __call__(self, root: np.ndarray, alpha: float) -> tuple[float, np.ndarray, float]:
         """Return the loss and its derivatives with respect to `root` and to the logarithm of `alpha`."""
@@ -119,7 +118,7 @@ class FourierLoss:
         root = root.astype(X.dtype)
         directions = root[:, None] * W if root.ndim == 1 else root @ W
         # The mean and the factor k^(-1/2) enter in the products, which saves passes over the features.
-        features, slopes = self.features, self.slopes
+        features = self.features
         blocks = [slice(start, start + _BLOCK) for start in range(0, len(X), _BLOCK)]
 
         def set_features(rows: slice) -> None:
@@ -135,8 +134,9 @@ class FourierLoss:
         def gram_of(rows: slice) -> np.ndarray:
             return gram(F[rows] if self.is_uniform else F[rows] * np.sqrt(weights[:n][rows]))
 
-        halves = run_tasks(gram_of, [slice(0, n // 2), slice(n // 2, n)], self.n_jobs)
-        factor = np.divide(halves[0] + halves[1], k, dtype=np.float64)
+        cuts = [0, n // 2, n] if n >= _DIVIDED_ROWS else [0, n]
+        parts = run_tasks(gram_of, [slice(*ends) for ends in pairwise(cuts)], self.n_jobs)
+        factor = np.divide(sum(parts[1:], parts[0]), k, dtype=np.float64)
         factor -= np.outer(mean * (total / k), mean.astype(np.float64))
         factor[np.diag_indices_from(factor)] += alpha
         if not factorise(factor):
@@ -166,7 +166,7 @@ class FourierLoss:
 
         def of_products_in(rows: slice) -> np.ndarray:
             block = features[rows]
-            of_block = np.matmul(left[rows], right, out=slopes[rows])
+            of_block = left[rows] @ right
             # The derivative with respect to a projection is the derivative with respect to its sine, times its cosine,
             # minus the derivative with respect to its cosine, times its sine.
             block[:, :k] *= of_block[:, k:]
