@@ -373,9 +373,9 @@ def grown_trees(run, draw):
         n_bins = np.resize([3, 1, 40], d)
         codes = np.minimum(draw.rng.poisson(0.3 * n_bins[:, None] ** 1.2, (d, n)), n_bins[:, None] - 1)
         rows = BinnedRows.of(codes.astype(np.uint8), n_bins)
-        limits, sums = TreeLimits(n_leaves, 4, 0.5, 0.1, 0.3), draw.rng.standard_normal((t, n))
+        limits, sums = TreeLimits(n_leaves, 4, 0.5, 0.1, 0.3), draw.rng.standard_normal((n, t))
         along = draw.rng.standard_normal(n), draw.rng.random(n)
-        by_target = draw.rng.standard_normal((t, n)), draw.rng.random((t, n))
+        by_target = draw.rng.standard_normal((n, t)), draw.rng.random((n, t))
         yield from run("grow_tree", rows, *along, *by_target, limits, sums)
         yield sums
 

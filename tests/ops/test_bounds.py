@@ -55,12 +55,12 @@ CALLS = {
     "trees: outputs of other targets": lambda: add_tree_values(
         OPS, ones(2, 3), places(0), ones(1), places(-1, -2)[None], ones(2, 1), places(0), ones(2, 2)
     ),
-    "boosting: few slopes": lambda: grow_tree(OPS, THREE_ROWS, ones(2), ones(3), *[ones(1, 3)] * 2, LIMITS, ones(1, 3)),
+    "boosting: few slopes": lambda: grow_tree(OPS, THREE_ROWS, ones(2), ones(3), *[ones(3, 1)] * 2, LIMITS, ones(3, 1)),
     "boosting: few gradients": lambda: grow_tree(
-        OPS, THREE_ROWS, ones(3), ones(3), ones(1, 2), ones(1, 3), LIMITS, ones(1, 3)
+        OPS, THREE_ROWS, ones(3), ones(3), ones(2, 1), ones(3, 1), LIMITS, ones(3, 1)
     ),
     "boosting: sums of other targets": lambda: grow_tree(
-        OPS, THREE_ROWS, ones(3), ones(3), *[ones(2, 3)] * 2, LIMITS, ones(1, 3)
+        OPS, THREE_ROWS, ones(3), ones(3), *[ones(3, 2)] * 2, LIMITS, ones(3, 1)
     ),
     "boosting: a code outside": lambda: BinnedRows.of(np.full((1, 3), 2, np.uint8), places(2)),
     "cells: many partitions": lambda: write_cells(OPS, KEYS[None], 4, 4, 1.0, ones(1, 4)),

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-from phimap.learn.trees.growth import Boosting, TreeRows
+from phimap.learn.trees.growth import Boosting, TreeRows, _softmax
 
 
 def table(rng, kind, dtype=np.float64, n=700):
@@ -60,6 +60,13 @@ def test_outputs_of_one_target_are_those_of_scikit_learn(rng, kind, dtype, weigh
     assert all(holds for holds, _ in trees.requirements())
 
 
+@pytest.mark.parametrize("shift", [0, 800, -800])
+def test_probabilities_of_sums_of_any_size(shift, rng):
+    """Mutant: exponentials of the sums themselves, which overflow or vanish."""
+    sums = shift + rng.standard_normal((50, 4))
+    np.testing.assert_allclose(_softmax(sums), softmax(sums, axis=1), rtol=1e-12)
+
+
 def log_losses(sums, Y):
     """The log loss of each row, given the sums (n, t) of its classes and its class as indicators."""
     return logsumexp(sums, axis=1) - (sums * Y).sum(axis=1)
@@ -80,7 +87,7 @@ def test_derivatives_are_those_of_the_loss(rng, weighted):
         below, at, above = (counted * log_losses(sums + k * step * along, Y) for k in (-1, 0, 1))
         return (above - below) / (2 * step), (above - 2 * at + below) / step**2
 
-    found = [(slopes, curvatures), *zip(gradients, hessians, strict=True)]
+    found = [(slopes, curvatures), *zip(gradients.T, hessians.T, strict=True)]
     for along, (first, second) in zip([direction, *np.eye(3)], found, strict=True):
         expected = differences(along)
         np.testing.assert_allclose(first, expected[0], atol=1e-7)
@@ -101,7 +108,7 @@ def test_leaf_values_are_newton_steps(rng, kind):
     assert len(numbers) >= 5
     for leaf in range(len(numbers)):
         own = leaves == leaf
-        expected = -0.3 * gradients[:, own].sum(axis=1) / (hessians[:, own].sum(axis=1) + 0.1)
+        expected = -0.3 * gradients[own].sum(axis=0) / (hessians[own].sum(axis=0) + 0.1)
         np.testing.assert_allclose(steps[own], np.tile(expected, (own.sum(), 1)), rtol=1e-9, atol=1e-12)
 
 

@@ -19,6 +19,10 @@ _LEAST_ROWS, _LEAST_CURVATURE, _PENALTY = 20, 1e-3, 0.1
 # `_TURN` trees is, and the others are grown along random directions. Three classes have only two independent
 # directions, because probabilities depend on differences of sums; there, single targets were better on rare classes.
 _FEW_TARGETS, _TURN = 3, 3
+# Number of derivatives that are computed together: few enough for the cache to hold them.
+_BLOCK = 2**15
+# Sums of exponentials are exact to rounding between this number and its reciprocal.
+_SMALLEST_TOTAL = 1e-100
 
 
 @dataclass(frozen=True)
@@ -91,23 +95,23 @@ class Boosting:
         self._rows, self._trees, self._rng = rows, list[GrownTree](), rng
         self._limits = TreeLimits(n_leaves, _LEAST_ROWS, _LEAST_CURVATURE, _PENALTY, rate)
         self._binned = BinnedRows.of(rows.codes, rows.bins.counts)
-        # Targets between 0 and 1 for labels, of standard deviation 1 for numbers (t, n).
-        self._spread, targets = np.ones(rows.Y.shape[1]), np.ascontiguousarray(rows.Y.T)
+        # Targets between 0 and 1 for labels, of standard deviation 1 for numbers (n, t).
+        self._spread, targets = np.ones(rows.Y.shape[1]), rows.Y
         if not rows.has_labels:
             spread = rows.Y.std(axis=0)
             self._spread = np.where(spread > 0, spread, 1.0)
-        elif len(targets) == 1:
+        elif targets.shape[1] == 1:
             targets = (targets + 1) / 2
-        self._targets = targets / self._spread[:, None]
-        means = np.average(self._targets, axis=1, weights=rows.weights)
+        self._targets = targets / self._spread
+        means = np.average(self._targets, axis=0, weights=rows.weights)
         if rows.has_labels:
             few = np.finfo(np.float64).eps
             means = np.clip(means, few, 1 - few)
             means = np.log(means / (1 - means)) if len(means) == 1 else np.log(means)
         self._baseline = means
-        # Sums of the trees at the rows (t, n), and buffers: new memory would take as long as the computation.
-        self._sums = np.tile(means[:, None], (1, len(rows.Y)))
-        self._means, self._gradients, self._hessians = (np.ones_like(self._sums) for _ in range(3))
+        # Sums of the trees at the rows (n, t), and buffers: new memory would take as long as the computation.
+        self._sums = np.tile(means, (len(rows.Y), 1))
+        self._gradients, self._hessians = (np.ones_like(self._sums) for _ in range(2))
 
     @property
     def knows_all_classes(self) -> bool:
@@ -132,31 +136,31 @@ class Boosting:
         """Return derivatives of the loss of each row, weighted, for a round.
 
         They are the first and the second derivatives (n,) along the direction of the round, and the first and the
-        second derivatives (t, n) by the sums of the targets.
+        second derivatives (n, t) by the sums of the targets.
         """
-        sums, weights, direction = self._sums, self._rows.weights, self._direction()
-        means, gradients, hessians = self._means, self._gradients, self._hessians
-        if self._rows.has_labels:
-            if len(sums) == 1:
-                expit(sums, out=means)
-            else:
-                np.exp(np.subtract(sums, sums.max(axis=0), out=means), out=means)
-                np.divide(means, means.sum(axis=0), out=means)
-            np.subtract(means, self._targets, out=gradients)
-            np.multiply(means, np.subtract(1, means, out=hessians), out=hessians)
+        weights, direction, gradients, hessians = self._rows.weights, self._direction(), self._gradients, self._hessians
+        n, t = self._sums.shape
+        curvatures = np.full(n, direction @ direction)
+        height = max(_BLOCK // t, 1)
+        for rows in (slice(start, start + height) for start in range(0, n, height)):
+            sums, targets = self._sums[rows], self._targets[rows]
+            if not self._rows.has_labels:
+                np.subtract(sums, targets, out=gradients[rows])
+                continue
+            means = expit(sums) if t == 1 else _softmax(sums)
+            np.subtract(means, targets, out=gradients[rows])
+            np.multiply(means, np.subtract(1, means, out=hessians[rows]), out=hessians[rows])
             # The variance of the direction's entry, if the class is drawn by the probabilities.
-            curvatures = hessians[0] if len(sums) == 1 else direction**2 @ means - (direction @ means) ** 2
-        else:
-            np.subtract(sums, self._targets, out=gradients)
-            curvatures = np.full(sums.shape[1], direction @ direction)
-        slopes, curvatures = direction @ gradients, np.maximum(curvatures, 0.0)
+            curvatures[rows] = hessians[rows, 0] if t == 1 else means @ direction**2 - (means @ direction) ** 2
+        slopes, curvatures = gradients @ direction, np.maximum(curvatures, 0.0)
         if weights is None:
             return slopes, curvatures, gradients, hessians
-        return weights * slopes, weights * curvatures, weights * gradients, weights * hessians
+        of_row = weights[:, None]
+        return weights * slopes, weights * curvatures, of_row * gradients, of_row * hessians
 
     def _direction(self) -> np.ndarray:
         """Return the direction (t,) along which the next tree lowers the loss."""
-        n_targets, number = len(self._sums), len(self._trees)
+        n_targets, number = self._sums.shape[1], len(self._trees)
         turn = 1 if n_targets <= _FEW_TARGETS else _TURN
         if number % turn < turn - 1:
             return self._rng.standard_normal(n_targets)
@@ -164,7 +168,7 @@ class Boosting:
 
     def rounds(self, first: int, last: int) -> BoostedTrees:
         """Return the trees of some rounds, with share 0. The baseline is 0 unless the rounds include the first."""
-        rows, n_targets, trees = self._rows, len(self._targets), self._trees[first:last]
+        rows, n_targets, trees = self._rows, self._targets.shape[1], self._trees[first:last]
         columns, places, children, roots = _joined(trees)
         return BoostedTrees(
             columns,
@@ -178,6 +182,21 @@ class Boosting:
             np.empty(0),
             np.empty((0, n_targets)),
         )
+
+
+def _softmax(sums: np.ndarray) -> np.ndarray:
+    """Return the softmax (n, t) of the `sums` (n, t) of each row.
+
+    The sums begin as logarithms of probabilities and change slowly, so that their exponentials rarely overflow. The
+    largest sum of each row is subtracted only if some do, because finding it takes as long as all the rest.
+    """
+    with np.errstate(over="ignore"):
+        means = np.exp(sums)
+        totals = means @ np.ones(sums.shape[1])
+    if not (totals.min() > _SMALLEST_TOTAL and totals.max() < 1 / _SMALLEST_TOTAL):
+        means = np.exp(sums - sums.max(axis=1, keepdims=True))
+        totals = means.sum(axis=1)
+    return np.divide(means, totals[:, None], out=means)
 
 
 def _joined(trees: list[GrownTree]) -> tuple[np.ndarray, ...]:

@@ -72,24 +72,26 @@ def divide(codes, place, members, spare):
 
 @compiled
 def set_values(gradients, hessians, limits, members, values, sums):
-    """Set values (t,) of a leaf with these members, and add them to sums (t, n); see the primitive."""
+    """Set values (t,) of a leaf with these members, and add them to sums (n, t); see the primitive."""
+    gradient, hessian = np.zeros(values.shape[0]), np.zeros(values.shape[0])
+    for member in members:
+        for target in range(values.shape[0]):
+            gradient[target] += gradients[member, target]
+            hessian[target] += hessians[member, target]
     for target in range(values.shape[0]):
-        gradient, hessian = 0.0, 0.0
-        for member in members:
-            gradient += gradients[target, member]
-            hessian += hessians[target, member]
-        values[target] = -limits.rate * gradient / (hessian + limits.penalty)
-        for member in members:
-            sums[target, member] += values[target]
+        values[target] = -limits.rate * gradient[target] / (hessian[target] + limits.penalty)
+    for member in members:
+        for target in range(values.shape[0]):
+            sums[member, target] += values[target]
 
 
 @compiled
 def grow_tree(rows, slopes, curvatures, gradients, hessians, limits, sums):
-    """Grow a tree and add the values of its leaves to sums (t, n); see the primitive."""
+    """Grow a tree and add the values of its leaves to sums (n, t); see the primitive."""
     n, most = slopes.shape[0], limits.n_leaves
     members, spare = np.arange(n).astype(np.int32), np.empty(n, np.int32)
     columns, places = np.empty(most, np.int32), np.empty(most, np.int32)
-    children, values = np.empty((most, 2), np.int32), np.empty((most, gradients.shape[0]))
+    children, values = np.empty((most, 2), np.int32), np.empty((most, gradients.shape[1]))
     # Of each leaf: its first and last member, its split and its side of it, its sums, and the sums in all bins.
     first, last, parents = np.zeros(most, np.int64), np.zeros(most, np.int64), np.full((most, 2), -1)
     totals, of_bins = np.zeros((most, 3)), np.empty((most, rows.bin_starts[-1], 3))

@@ -112,7 +112,7 @@ def grow_tree(
     limits: TreeLimits,
     sums: np.ndarray,
 ) -> GrownTree:
-    r"""Return a tree that lowers a loss of t targets, and add its leaf values to `sums` (t, n).
+    r"""Return a tree that lowers a loss of t targets, and add its leaf values to `sums` (n, t).
 
     Parameters
     ----------
@@ -121,10 +121,10 @@ def grow_tree(
     slopes, curvatures : ndarray of shape (n,)
         First and second derivatives of the loss of each row along one direction of the targets. The splits depend on
         them.
-    gradients, hessians : ndarray of shape (t, n)
+    gradients, hessians : ndarray of shape (n, t)
         First and second derivatives of the loss of each row by each target. The leaf values depend on them.
     limits : TreeLimits
-    sums : ndarray of shape (t, n)
+    sums : ndarray of shape (n, t)
 
     Notes
     -----
@@ -152,11 +152,11 @@ def grow_tree(
         best.append((0.0, 0, 0))
         for leaf in (left, -1):
             best[leaf] = _best_split(rows, members[leaf], slopes, curvatures, limits)
-    values = np.empty((len(members), len(gradients)))
+    values = np.empty((len(members), gradients.shape[1]))
     for leaf, (rows_of_leaf, (parent, side)) in enumerate(zip(members, parents, strict=True)):
-        gradient, hessian = gradients[:, rows_of_leaf].sum(axis=1), hessians[:, rows_of_leaf].sum(axis=1)
+        gradient, hessian = gradients[rows_of_leaf].sum(axis=0), hessians[rows_of_leaf].sum(axis=0)
         values[leaf] = -limits.rate * gradient / (hessian + limits.penalty)
-        sums[:, rows_of_leaf] += values[leaf][:, None]
+        sums[rows_of_leaf] += values[leaf]
         if parent >= 0:
             children[parent, side] = -1 - leaf
     return GrownTree(splits[:, 0].astype(np.int32), splits[:, 1].astype(np.int32), children.astype(np.int32), values)
@@ -198,7 +198,7 @@ def _(
 
     # The compiled loop does not check bounds.
     n_rows = rows.codes.shape[1]
-    if not gradients.shape == hessians.shape == sums.shape == (len(sums), n_rows) or not (
+    if not gradients.shape == hessians.shape == sums.shape == (n_rows, sums.shape[1]) or not (
         len(slopes) == len(curvatures) == n_rows
     ):
         raise ValueError("derivatives and `sums` must have a number for each row. Fit the model again.")
