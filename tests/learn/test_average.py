@@ -66,6 +66,14 @@ def test_trees_lower_the_error_where_the_target_jumps(model, data):
     np.testing.assert_allclose(model.predict(X), mixed, rtol=1e-10)
 
 
+def test_final_trees_that_grow_beside_others_are_those_that_grow_later(data):
+    """Mutant: all rounds that were grown, not those that were chosen."""
+    X, y, _, _ = data
+    later, beside = (pm.KernelRegressor(**FAST, n_jobs=n_jobs).fit(X, y).trees_ for n_jobs in (1, 2))
+    for name in ("columns", "thresholds", "children", "values", "roots"):
+        np.testing.assert_array_equal(getattr(later, name), getattr(beside, name))
+
+
 def test_folds_of_trees_hold_classes_in_proportion(rng):
     labels = (rng.permutation(200) < 11).astype(np.intp)
     rows = SimpleNamespace(X=np.zeros((200, 1)), labels=labels, has_labels=True)

@@ -154,7 +154,8 @@ def with_trees(
         ]
         criterion = Criterion.of(settings.scoring, fitted.targets)
         final = boosting_of(every)
-        # With several threads, the final trees are grown at the same time. One thread waits for the number of rounds.
+        # Several threads grow the final trees at the same time. A single thread grows them once the number of rounds is
+        # known, so that it grows no round too many.
         beside = [final] if thread_count(n_jobs) > 1 else []
         chosen = _chosen(parts, X_held, (left_out, places), fitted.targets, criterion, n_jobs, advance, beside)
         if chosen is None:

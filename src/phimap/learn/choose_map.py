@@ -168,7 +168,8 @@ def _choose_kernel(
         families = spec.families(few, rows.shape[1], sparse=False)
         samples = [replace(one, learns_metric=bool(metrics)) for one in samples]
         samples += [one.of_columns(columns) for one in samples]
-    found = search(families, samples, settings.effort, seed=seed, n_jobs=settings.n_jobs, log=log)
+    n_threads = settings.effort.threads(settings.memory, settings.n_jobs)
+    found = search(families, samples, settings.effort, seed=seed, n_jobs=n_threads, log=log)
     form = found.scaling % len(scalings)
     if columns is not None and found.scaling >= len(scalings):
         found = replace(found, root=with_all_columns(found.root, columns, rows.shape[1]))

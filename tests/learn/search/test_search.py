@@ -12,7 +12,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
 
 import phimap as pm
-from phimap.learn.search.effort import EFFORTS
+from phimap.learn.search.effort import EFFORTS, trial_bytes
 from phimap.learn.search.families import KernelFamily, default_families, landmarks, partners, radial
 from phimap.learn.search.kernel import KernelSpec
 from phimap.learn.search.log import TrialLog
@@ -175,6 +175,12 @@ def test_the_search_is_logged_and_same_for_any_number_of_threads(rng, monkeypatc
     assert {"none", "diagonal", "full"} == set(log.metrics)
     sizes = {len(getattr(log, name)) for name in ("kernels", "metrics", "rounds", "length_scales", "errors")}
     assert len(sizes) == 1
+
+
+def test_a_small_budget_runs_fewer_trials_at_once():
+    effort = EFFORTS["normal"]
+    trial = trial_bytes(max(effort.n_components))
+    assert [effort.threads(budget, 8) for budget in (trial // 2, 3 * trial + 1, 100 * trial)] == [1, 3, 8]
 
 
 def test_a_fixed_kernel_is_not_searched(rng):

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from phimap.config import thread_count
+
 #: Largest number of rows of a trial that compares widths.
 TRIAL_ROWS = 8000
 # Numbers of features that the maps of a rung may have, and largest number that `trial_bytes` counts for the maps of
@@ -61,6 +63,10 @@ class Effort:
     combines: bool = False
     mixture_steps: int = 100
     mixture_starts: int = 4
+
+    def threads(self, budget: int, n_jobs: int | None) -> int:
+        """Return how many of `n_jobs` threads may run trials at the same time within `budget` bytes, at least one."""
+        return max(1, min(thread_count(n_jobs), budget // trial_bytes(max(self.n_components))))
 
     def within(self, budget: int) -> Effort:
         """Return this effort with narrower maps at rungs whose trials would not fit `budget` bytes.
