@@ -182,6 +182,16 @@ def test_calls_within_tasks_share_the_threads():
     assert max(most) == 2
 
 
+def test_calls_within_few_tasks_use_all_threads():
+    """Two tasks of two parts each, on four threads. Mutant: a team of one thread for each task."""
+    met = threading.Barrier(4)
+
+    def outer(_: int) -> list[int]:
+        return run_tasks(lambda _: met.wait(timeout=60), range(2), n_jobs=4)
+
+    assert sorted(sum(run_tasks(outer, range(2), n_jobs=4), [])) == [0, 1, 2, 3]
+
+
 def test_an_error_in_a_call_within_a_task_is_raised():
     def outer(item: int) -> list[float]:
         return run_tasks(lambda divisor: 1 / divisor, range(item, item + 3), n_jobs=3)

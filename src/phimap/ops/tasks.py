@@ -40,7 +40,8 @@ def run_tasks(task: Callable[[Item], Result], items: Iterable[Item], n_jobs: int
         work = _Work(task, items, n_threads)
         if team is not None:
             return team.run(work)
-        with _in_team(_Team(n_threads)) as team:
+        # The team may have more threads than there are items, for calls within the tasks.
+        with _in_team(_Team(thread_count(n_jobs))) as team:
             return team.run(work)
 
 
