@@ -160,8 +160,8 @@ def fit(
     # is fitted first, and the other loss only if it may still win.
     competes = loss != settings.first_loss and bool([part for part in _PARTS if tries(part, unsolved)])
     found = solved(settings.first_loss if competes else loss)
-    of_parts = found.ratio_of_log_losses()
-    if competes and of_parts > _STRONG_PARTS and ratio < (1 - LEAST_GAIN) * of_parts:
+    of_parts = found.ratio_of_log_losses() if competes else 0.0
+    if of_parts > _STRONG_PARTS and ratio < (1 - LEAST_GAIN) * of_parts:
         other = solved(loss)
         # Log losses do not tell which model a scorer prefers.
         found = other if settings.scoring is not None else _of_less_log_loss(found, other, loss)
@@ -365,13 +365,14 @@ def solve_state(fitted: Fitted, state: TrainingState, settings: FitSettings) -> 
 
 
 def _of_less_log_loss(squared: _Solved, other: _Solved, loss: str) -> _Solved:
-    """Return one of two classifiers, the second unless its held-out log loss is larger.
+    """Return one of two classifiers: the first has the squared loss, the other `loss`.
 
-    The first has the squared loss, the other `loss`.
+    If a held-out log loss is unknown, the first is returned if it has corrections or trees, because the search has
+    compared the losses without them.
     """
     held_out, calibration = other.fitted.solved.held_out, squared.fitted.calibration
     if held_out is None or calibration is None:
-        return other
+        return squared if squared.parts else other
     return squared if held_out_log_loss(held_out, loss) > calibration.log_loss else other
 
 
