@@ -189,7 +189,7 @@ def test_calls_within_few_tasks_use_all_threads():
     def outer(_: int) -> list[int]:
         return run_tasks(lambda _: met.wait(timeout=60), range(2), n_jobs=4)
 
-    assert sorted(sum(run_tasks(outer, range(2), n_jobs=4), [])) == [0, 1, 2, 3]
+    assert sorted(place for places in run_tasks(outer, range(2), n_jobs=4) for place in places) == [0, 1, 2, 3]
 
 
 def test_an_error_in_a_call_within_a_task_is_raised():
