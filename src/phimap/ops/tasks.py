@@ -119,7 +119,7 @@ class _Team:
     def run(self, work: _Work) -> list[Any]:
         """Process all items in this thread and in threads of the team that are idle, or become idle."""
         with self._ended:
-            n_helpers = min(self._n_idle, work.n_left - 1)
+            n_helpers = max(0, min(self._n_idle, work.n_left - 1))
             self._n_idle -= n_helpers
             self._open.append(work)
         for _ in range(n_helpers):
@@ -131,7 +131,14 @@ class _Team:
             with self._ended:
                 work.stop()
                 self._open.remove(work)
-                self._ended.wait_for(lambda: not work.n_helpers)
+                if work.n_helpers:
+                    # While this thread waits, another one may take its place.
+                    if any(one.wants_helper for one in self._open):
+                        _pool().submit(self._help)
+                    else:
+                        self._n_idle += 1
+                    self._ended.wait_for(lambda: not work.n_helpers)
+                    self._n_idle -= 1
         return work.results()
 
     def _next_of(self, work: _Work) -> int | None:
