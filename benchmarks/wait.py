@@ -11,19 +11,17 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-import phimap as pm
 from phimap.bench.tabular.tables import load
+from phimap.comparison.methods import METHODS
 from phimap.config import thread_count
 
 SETS = ["cal_housing", "pol", "kin40k", "adult", "letter", "connect4"]
-#: Synthetic tables: numbers of rows, and of features.
-SYNTHETIC: list[tuple[int, Any]] = [(5_000, "auto"), (40_000, 4096)]
+#: Synthetic tables: numbers of rows, and of features, which None leaves to phimap.
+SYNTHETIC = [(5_000, None), (40_000, 4096)]
 SMALL = 300
 SEED = 0
 
@@ -36,23 +34,11 @@ def synthetic(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-def ours(task: str, width: Any, n_jobs: int) -> Any:
-    kind = pm.KernelRegressor if task == "regression" else pm.KernelClassifier
-    return kind(n_components=width, n_jobs=n_jobs, random_state=SEED)
-
-
-def lightgbm(task: str, width: Any, n_jobs: int) -> Any:
-    from lightgbm import LGBMClassifier, LGBMRegressor
-
-    kind = LGBMRegressor if task == "regression" else LGBMClassifier
-    return kind(n_estimators=500, learning_rate=0.05, n_jobs=n_jobs, random_state=SEED, verbose=-1)
-
-
-def seconds(make: Callable[[], Any], X: np.ndarray, y: np.ndarray) -> float:
+def seconds(model: Any, X: np.ndarray, y: np.ndarray) -> float:
     """Seconds of a fit by the clock, after a small fit."""
-    make().fit(X[:SMALL], y[:SMALL])
+    model.fit(X[:SMALL], y[:SMALL])
     start = time.perf_counter()
-    make().fit(X, y)
+    model.fit(X, y)
     return time.perf_counter() - start
 
 
@@ -64,20 +50,22 @@ def main() -> None:
     options = parser.parse_args()
     tables = []
     for n_rows, width in SYNTHETIC:
-        tables.append((f"synthetic, {width} features", "regression", width, *synthetic(n_rows)))
+        tables.append((f"synthetic, {width or 'auto'} features", "regression", width, *synthetic(n_rows)))
     for name in options.sets:
-        table = load(name, options.data)
-        train, _ = table.split(0)
-        tables.append((name, table.task, "auto", table.X[train], table.y[train]))
+        rows = load(name, options.data)
+        train, _ = rows.split(0)
+        tables.append((name, rows.task, None, rows.X[train], rows.y[train]))
     print(f"{'table':26s} {'rows':>7s} threads {'phimap s':>9s} LightGBM s  ratio speed-up")
-    for name, task, width, X, y in tables:
+    for table, task, width, X, y in tables:
         first = None
         for n_jobs in options.threads:
-            mine = seconds(partial(ours, task, width, n_jobs), X, y)
-            theirs = seconds(partial(lightgbm, task, width, n_jobs), X, y)
+            mine, theirs = (
+                seconds(METHODS[name].make(task, width, SEED).set_params(n_jobs=n_jobs), X, y)
+                for name in ("phimap", "lightgbm")
+            )
             first = first or mine
             figures = f"{mine:9.2f} {theirs:10.2f} {mine / theirs:6.2f} {first / mine:8.2f}"
-            print(f"{name:26s} {len(y):7,d} {n_jobs:7d} {figures}", flush=True)
+            print(f"{table:26s} {len(y):7,d} {n_jobs:7d} {figures}", flush=True)
 
 
 if __name__ == "__main__":

@@ -58,8 +58,8 @@ class _Work:
 
     @property
     def n_left(self) -> int:
-        """Number of items that no thread has started."""
-        return len(self._items) - self._n_started
+        """Number of items that threads may still start; 0 after an error."""
+        return 0 if self._errors else len(self._items) - self._n_started
 
     @property
     def wants_helper(self) -> bool:
@@ -84,10 +84,6 @@ class _Work:
     def help(self, index: int) -> None:
         """Process an item in another thread than the caller's."""
         self._context.copy().run(self.do, index)
-
-    @property
-    def has_failed(self) -> bool:
-        return bool(self._errors)
 
     def results(self) -> list[Any]:
         """Return the results, or raise an exception; called once all items have ended.
@@ -143,8 +139,6 @@ class _Team:
 
     def _next_of(self, work: _Work) -> int | None:
         with self._ended:
-            if work.has_failed:
-                work.stop()
             return work.start() if work.n_left > 0 else None
 
     def _help(self) -> None:
@@ -155,8 +149,6 @@ class _Team:
                 work.help(index)
                 with self._ended:
                     work.n_helpers -= 1
-                    if work.has_failed:
-                        work.stop()
                     self._ended.notify_all()
 
     def _next(self) -> tuple[_Work, int] | None:

@@ -113,7 +113,9 @@ def test_alphas_below_the_rounding_errors_are_not_chosen(rng):
     left = replace(residuals(rng, 1.0), X=X, weights=np.where(np.arange(900) < 10, 1e6, 1.0))
     left = replace(left, held_out=left.held_out & (np.arange(900) >= 10))
     assert fit._Probe(KERNEL, 1.0, left, np.arange(900)).loss_and_slope(1e-3) == (np.inf, 0.0)
-    # The coefficients of a region are then those of float64.
+    # The factor of a region, and its coefficients, are then those of float64.
+    roots = np.sqrt(left.weights)[:, None]
+    assert fit.region_factor(fit.kernel_values(KERNEL, X, X), 1e-3, roots).dtype == np.float64
     chosen, double = fit._Choice(1.0, 1e-3, 0.5), replace(left, X=X.astype(np.float64))
     single, exact = (fit._region_fit(KERNEL, chosen, rows, np.arange(900)) for rows in (left, double))
     values = KERNEL(X.astype(np.float64))

@@ -281,11 +281,7 @@ def _region_fit(kernel: Kernel, chosen: _Choice, residuals: Residuals, part: np.
     order = np.argsort(residuals.held_out[part], kind="stable")
     rows, first = part[order], int((~residuals.held_out[part]).sum())
     X, roots = residuals.X[rows] * residuals.X.dtype.type(chosen.scale), np.sqrt(residuals.count(rows))[:, None]
-    matrix = kernel_values(kernel, X, X)
-    try:
-        factor = _factor(matrix, chosen.alpha, roots.astype(matrix.dtype))
-    except np.linalg.LinAlgError:
-        factor = _factor(matrix.astype(np.float64), chosen.alpha, roots)
+    factor = region_factor(kernel_values(kernel, X, X), chosen.alpha, roots)
     both = np.concatenate([residuals.errors[rows], residuals.training_fit_errors[rows]], axis=1)
     solved = (roots * both).astype(factor.dtype)
     solve_transposed(factor, solved)
@@ -295,6 +291,17 @@ def _region_fit(kernel: Kernel, chosen: _Choice, residuals: Residuals, part: np.
     coefs = np.empty(of_all.shape)
     coefs[order] = roots * of_all
     return _RegionFit(coefs, errors)
+
+
+def region_factor(matrix: np.ndarray, alpha: float, roots: np.ndarray) -> np.ndarray:
+    """Return the Cholesky factor U of ``S K S + alpha I``, given the kernel matrix K and the diagonal `roots` of S.
+
+    It is in float64 if rounding errors of float32 exceed alpha. Entries below its diagonal are arbitrary.
+    """
+    try:
+        return _factor(matrix, alpha, roots.astype(matrix.dtype))
+    except np.linalg.LinAlgError:
+        return _factor(matrix.astype(np.float64), alpha, roots)
 
 
 def _factor(matrix: np.ndarray, alpha: float, roots: np.ndarray) -> np.ndarray:

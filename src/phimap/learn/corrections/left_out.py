@@ -9,11 +9,11 @@ import numpy as np
 
 from phimap.learn.blocks.blocks import FeatureRows
 from phimap.learn.corrections.corrections import Corrections, moved_rows
-from phimap.learn.corrections.fit import kernel_values
+from phimap.learn.corrections.fit import kernel_values, region_factor
 from phimap.learn.corrections.residuals import Outputs, Residuals
 from phimap.learn.ridge.predictive import Leverages
 from phimap.ops import single_threaded_blas
-from phimap.ops.blas import factorise, solve_factored
+from phimap.ops.blas import solve_factored
 
 
 class LeftOutRows(NamedTuple):
@@ -75,16 +75,13 @@ def corrected_errors(
         rows, roots = np.searchsorted(part, places[here]), np.sqrt(residuals.count(part))[:, None]
         scaled_rows = moved[part] * moved.dtype.type(corrections.scale)
         matrix = kernel_values(corrections.kernel, scaled_rows, scaled_rows)
-        roots = roots.astype(matrix.dtype)
-        matrix = matrix * (roots * roots.T)
-        matrix[np.diag_indices_from(matrix)] += matrix.dtype.type(corrections.alpha)
-        unit = np.zeros((part.size, here.size), matrix.dtype)
+        unit = np.zeros((part.size, here.size))
         unit[rows, np.arange(here.size)] = 1.0
         with single_threaded_blas():
-            if not factorise(matrix):
-                raise np.linalg.LinAlgError
+            factor = region_factor(matrix, corrections.alpha, roots)
+            roots = roots.astype(factor.dtype)
             # The columns of B, the inverse in the notes, that belong to the left-out rows.
-            inverse = solve_factored(matrix, unit)
+            inverse = solve_factored(factor, unit)
             values = inverse.T @ (roots * residuals.errors[part])
             scaled = roots * inverse
         X = residuals.X[part]

@@ -132,7 +132,7 @@ class FourierLoss:
         mean = self.weights[:n] @ F / np.float32(total)
 
         def gram_of(rows: slice) -> np.ndarray:
-            return gram(F[rows] if self.is_uniform else F[rows] * np.sqrt(weights[:n][rows]))
+            return gram(F[rows] if self.is_uniform else F[rows] * np.sqrt(weights[rows]))
 
         cuts = [0, n // 2, n] if n >= _DIVIDED_ROWS else [0, n]
         parts = run_tasks(gram_of, [slice(*ends) for ends in pairwise(cuts)], self.n_jobs)

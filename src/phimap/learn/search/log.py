@@ -107,7 +107,7 @@ class TrialLog:
 
     def is_over(self) -> bool:
         """Whether no further trial may begin."""
-        if not (self.is_first and not self.entries) and time.monotonic() >= self.deadline:
+        if (self.entries or not self.is_first) and time.monotonic() >= self.deadline:
             self.is_complete = False
         return not self.is_complete
 
