@@ -93,7 +93,7 @@ import sys, time
 from threading import get_ident
 from phimap._files import DataError
 from phimap.io import archive, open_frame
-read, first = archive._Shared.read, get_ident()
+read, first = archive._FromStart.read, get_ident()
 
 def late(*arguments):
     # As on a busy machine, where the thread gets no processor after a read.
@@ -102,7 +102,7 @@ def late(*arguments):
         time.sleep(float(sys.argv[2]))
     return data
 
-archive._Shared.read = late
+archive._FromStart.read = late
 try:
     open_frame(sys.argv[1])
 except DataError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import struct
-import sys
 import tokenize
 import zipfile
 import zlib
@@ -12,8 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from lzma import LZMAError
 from pathlib import Path
-from threading import Lock, get_ident
-from time import sleep
 from typing import TYPE_CHECKING, Any
 
 from phimap._files import DataError, one_line
@@ -26,7 +23,7 @@ _STREAMS = {".gz": "gzip", ".bz2": "bz2"}
 # The archiver of macOS adds folders of this name, which contain no data.
 _SIDE_FILES = "__MACOSX/"
 _ENDLESS = 2**62
-_MOMENT = 0.001
+_COPIED_BYTES = 2**16
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, LZMAError)
 # Exceptions that damaged files cause. The list is long because NumPy parses a header as Python, and zipfile raises
 # RuntimeError for encryption and unknown compression.
@@ -75,30 +72,35 @@ def uncompressed(path: Path) -> Iterator[pa.NativeFile]:
 def for_arrow(source: Any) -> Iterator[pa.NativeFile]:
     """Give Arrow a Python stream that Arrow may read on a thread of its own.
 
-    When the ``with`` block ends, the thread stops reading.
+    When the ``with`` block ends, the thread is outside Python and does not enter it again.
 
-    Arrow reads ahead, and continues after an error in a row. If the interpreter ended while Arrow's thread executes a
-    read of the Python stream, the thread would abort the process. Arrow therefore reads from a segment object, which
-    wraps the stream. Once the segment is closed, its reads fail without calling Python.
+    Arrow reads ahead, and continues after an error in a row. A thread that enters Python while the interpreter ends
+    aborts the process, and one that waits for Python while the parser is released waits forever. Arrow therefore reads
+    from a segment of the stream. Once the segment is closed, its reads fail without calling Python. The segment returns
+    Python objects, which its reader releases at any time; the buffered stream copies them into memory of Arrow.
     """
     import pyarrow as pa
 
-    shared = _Shared(source)
-    with pa.PythonFile(shared, mode="r") as whole, whole.get_stream(0, _ENDLESS) as stream:
-        yield stream
+    with pa.PythonFile(_FromStart(source), mode="r") as whole:
+        try:
+            with (
+                whole.get_stream(0, _ENDLESS) as segment,
+                pa.BufferedInputStream(segment, _COPIED_BYTES) as stream,
+            ):
+                yield stream
+        finally:
+            # Arrow lets one thread at a time read from `whole`, so this waits for a read that has begun.
+            whole.read_at(0, 0)
 
 
-class _Shared(io.RawIOBase):
-    """The bytes of `source`, from start to end, for two threads. `close` waits for a read that has begun.
+class _FromStart(io.RawIOBase):
+    """The bytes of `source` from start to end. Only a seek to the place where the last read ended has a meaning.
 
-    A segment of Arrow seeks before each read, to the place where the last read ended.
+    Closing it leaves `source` open.
     """
 
     def __init__(self, source: Any) -> None:
         self._source = source
-        # A thread holds the lock from the seek to the end of the read.
-        self._lock = Lock()
-        self._reader = get_ident()
 
     def readable(self) -> bool:
         return True
@@ -107,24 +109,11 @@ class _Shared(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._lock.acquire()
-        self._reader = get_ident()
+        """Return `offset`. A segment of Arrow seeks before each read, to the place where the last read ended."""
         return offset
 
     def read(self, size: int = -1) -> bytes:
-        """Return at most `size` bytes; empty at the end and after `close`."""
-        try:
-            return b"" if self.closed else self._source.read(size)
-        finally:
-            self._lock.release()
-
-    def close(self) -> None:
-        """End the stream. `source` stays open."""
-        with self._lock:
-            super().close()
-        # The other thread has released the lock, but may still execute Python code.
-        while self._reader != get_ident() and self._reader in sys._current_frames():
-            sleep(_MOMENT)
+        return self._source.read(size) if size else b""
 
 
 @contextmanager
