@@ -298,6 +298,14 @@ def cosines(run, draw):
             yield out
 
 
+@example("cos_sin_slopes")
+def slopes_of_cosines(run, draw):
+    for k in (1, 13):
+        features, slopes, out = run.constant(draw.floats(draw.rows, 2 * k), draw.floats(draw.rows, 2 * k), draw.out(k))
+        run("cos_sin_slopes", features, slopes, out)
+        yield out
+
+
 @example("rectify", "interpolate", "activate")
 def activations(run, draw):
     for k in (1, 13):

@@ -29,10 +29,13 @@ def subtract_gram(target: np.ndarray, factor: np.ndarray) -> None:
     _call("blas", "syrk", b"L", b"N", h, k, -1.0, *_block(factor), 1.0, *_block(target))
 
 
-def gram(rows: np.ndarray) -> np.ndarray:
-    """Return ``rows^T rows`` (m, m) for `rows` (n, m). Only the upper triangle is set, the rest is 0."""
+def gram(rows: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Return ``rows^T rows`` (m, m) for `rows` (n, m), in `out` if it is given.
+
+    Only the upper triangle is set. The rest of a new array is 0.
+    """
     n, m = rows.shape
-    out = np.zeros((m, m), rows.dtype)
+    out = np.zeros((m, m), rows.dtype) if out is None else out
     _call("blas", "syrk", b"L", b"N", m, n, 1.0, *_block(rows), 0.0, *_block(out))
     return out
 

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 import phimap as pm
 from phimap.learn.search import gradient
 from phimap.learn.search.effort import EFFORTS
-from phimap.learn.search.gradient import FourierLoss, learned_root
+from phimap.learn.search.gradient import FourierBuffers, FourierLoss, learned_root
 from phimap.learn.search.sample import SearchSample
 
 ROOTS = {
@@ -27,7 +27,7 @@ def loss_in_float64(rng, root, weights):
     Y = np.stack([np.sin(2 * X[:, 0]) + X[:, 1] ** 2, X[:, 2]], axis=1)
     loss = FourierLoss.of_rows(X, Y, weights, rng.standard_normal((root.shape[-1], 15)))
     arrays = {name: getattr(loss, name).astype(np.float64) for name in ("X", "Y", "weights", "directions")}
-    return replace(loss, **arrays, features=np.empty((120, 30)))
+    return replace(loss, **arrays, buffers=FourierBuffers.of_shape(120, 15, np.float64))
 
 
 @pytest.mark.parametrize("root", ROOTS.values(), ids=ROOTS)
@@ -54,6 +54,19 @@ def test_the_loss_is_that_of_ridge_regression_on_held_out_rows(weighted, rng):
     ridge = Ridge(0.1).fit(Z[:n], loss.Y[:n], loss.weights[:n])
     squared = np.square(ridge.predict(Z[n:]) - loss.Y[n:]).sum(axis=1)
     assert loss(root, 0.1)[0] == pytest.approx(np.log(np.average(squared, weights=loss.weights[n:])), abs=1e-5)
+    mean = loss.squares(root, 0.1).sum() / loss.weights[n:].sum()
+    assert np.log(mean) == pytest.approx(loss(root, 0.1)[0], rel=1e-12)
+
+
+def test_a_root_whose_projections_overflow_fits_nothing(rng):
+    """A line search may try any root. Its loss is larger than that of every fit, so that the search goes back."""
+    loss = FourierLoss.of_rows(rng.standard_normal((60, 3)), np.ones((60, 1)), np.ones(60), np.full((3, 16), 1e5))
+    with np.errstate(over="ignore", invalid="ignore"):
+        found, of_root, of_alpha = loss(np.full(3, 1e37), 0.1)
+        assert loss.squares(np.full(3, 1e37), 0.1) is None
+    assert found == 1e3
+    assert not of_root.any()
+    assert of_alpha == 0
 
 
 def test_equal_targets_have_no_slope_and_no_overflow(rng):

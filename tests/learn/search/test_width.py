@@ -14,7 +14,8 @@ from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import SearchResult
 from phimap.learn.search.trial import TrialResult
 
-CLEAR, SMALL = {512: 1.0, 1024: 0.9, 2048: 0.85}, {512: 1.0, 1024: 0.975, 2048: 0.972}
+CLEAR = {256: 1.2, 512: 1.0, 1024: 0.9, 2048: 0.85}
+SMALL = {256: 1.1, 512: 1.0, 1024: 0.975, 2048: 0.972}
 FLAT = dict.fromkeys((256, 512, 1024), 1.0)
 
 
@@ -22,16 +23,19 @@ FLAT = dict.fromkeys((256, 512, 1024), 1.0)
     ("errors", "n_rows", "known", "expected", "tried"),
     [
         # The last doubling gained a tenth, and 2,048 features leave three rows each.
-        (CLEAR, 10_000, False, 2048, [1024, 512]),
-        (CLEAR, 6_000, False, 2048, [1024, 512, 2048]),
+        (CLEAR, 10_000, False, 2048, [256, 512, 1024]),
+        (CLEAR, 6_000, False, 2048, [256, 512, 1024, 2048]),
         (CLEAR, 10_000, True, 2048, [512]),
         # A further 0.3 % is not worth the doubling.
-        (SMALL, 4_000, False, 1024, [1024, 512, 2048]),
+        (SMALL, 4_000, False, 1024, [256, 512, 1024, 2048]),
         # With more rows the doubling costs more: 2.5 % do not promise enough, a tenth is in doubt, and then too little.
-        (SMALL, 10_000, False, 1024, [1024, 512]),
-        (CLEAR, 20_000, False, 2048, [1024, 512, 2048]),
-        (CLEAR, 40_000, False, 1024, [1024, 512]),
-        (FLAT, 10_000, False, 256, [1024, 512, 256]),
+        (SMALL, 10_000, False, 1024, [256, 512, 1024]),
+        (CLEAR, 20_000, False, 2048, [256, 512, 1024, 2048]),
+        (CLEAR, 40_000, False, 1024, [256, 512, 1024]),
+        # If the first doubling gains little, no further one is tried.
+        (FLAT, 10_000, False, 256, [256, 512]),
+        (FLAT, 10_000, True, 256, [512, 256]),
+        ({**FLAT, 512: 0.985}, 10_000, False, 512, [256, 512, 1024]),
     ],
 )
 def test_widths_are_tried_where_the_last_doubling_leaves_a_doubt(errors, n_rows, known, expected, tried, monkeypatch):

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import optimize
 
 from phimap.kernels import StationaryKernel
 from phimap.learn.search.effort import Effort
 from phimap.learn.search.sample import SearchSample
 from phimap.ops import ops_for, run_tasks, to_host
-from phimap.ops.blas import factorise, gram, solve_factored
+from phimap.ops.blas import factorise, gram, solve_factored, subtract_gram
+from phimap.ops.primitives.cosines import cos_sin, cos_sin_slopes
 
 # Least and largest number of directions of the Fourier map. Between these bounds, there are half as many directions as
 # training rows, and so as many features as training rows.
@@ -28,9 +29,10 @@ _DIVIDED_ROWS = 1000
 _BLOCK = 512
 # A stage may evaluate the loss this many times more than it has steps, because line searches need evaluations, too.
 _SPARE = 3
-# A further stage follows only if the last stage has lowered the loss by this amount, measured on the rows of the
-# further stage.
-_LEAST_GAIN = 0.005
+# A further stage follows only if the last stage has lowered the squared error by the first share, measured on the rows
+# of the further stage, or if this gain plus its standard error is at least the second share. A few rows with large
+# errors may hide such a gain.
+_LEAST_GAIN, _HIDDEN_GAIN = 0.005, 0.02
 # Number of first stages, which have fewer rows and directions than later stages.
 _SMALL_STAGES = 6
 # Number of further stages without a test of the gain for labels. Squared errors of rare classes vary more, so a single
@@ -42,6 +44,53 @@ _LEAST_ALPHA = 4 * float(np.finfo(np.float32).eps)
 _MOST_ALPHA = 1e3
 # Value of the loss at a root whose Gram matrix rounding has made indefinite. No fit has such a large loss.
 _NO_FIT = 1e3
+
+
+class FourierBuffers(NamedTuple):
+    """Features (n, 2 k) and Gram matrices (2, 2 k, 2 k) of two parts, and a factor (2 k, 2 k) in float64."""
+
+    features: np.ndarray
+    grams: np.ndarray
+    factor: np.ndarray
+
+    @classmethod
+    def of_shape(cls, n: int, k: int, dtype: DTypeLike = np.float32) -> FourierBuffers:
+        """Return buffers for n rows and k directions."""
+        return cls(np.empty((n, 2 * k), dtype), np.zeros((2, 2 * k, 2 * k), dtype), np.zeros((2 * k, 2 * k)))
+
+
+class _FourierFit(NamedTuple):
+    """Ridge regression on features without the factor k^(-1/2).
+
+    Attributes
+    ----------
+    coef : ndarray of shape (2 k, t)
+    factor : ndarray of shape (2 k, 2 k)
+        Upper Cholesky factor of M in the notes of `FourierLoss`.
+    mean : ndarray of shape (2 k,)
+        Mean of the features over the training part.
+    total : float
+        Sum of the weights of the training part.
+    errors : ndarray of shape (n, t)
+        Outputs minus targets.
+    squared : float
+        Weighted sum of the squares of the held-out errors, at least the smallest normal number.
+    """
+
+    coef: np.ndarray
+    factor: np.ndarray
+    mean: np.ndarray
+    total: float
+    errors: np.ndarray
+    squared: float
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """Return ``M^{-1} right`` for features without the factor k^(-1/2), given `right` without it."""
+        return _solved(self.factor, right)
+
+
+def _solved(factor: np.ndarray, right: np.ndarray) -> np.ndarray:
+    return solve_factored(factor, right) / (len(factor) // 2)
 
 
 @dataclass(frozen=True)
@@ -58,8 +107,8 @@ class FourierLoss:
     n_training : int
     directions : ndarray of shape (p, k), float32
         Frequencies of the kernel; p is the number of columns of the rows after multiplication by the root.
-    features : ndarray of shape (n, 2 k), float32
-        Buffer of the features, which each call overwrites. New memory would take as much time as the computation.
+    buffers : FourierBuffers
+        Memory that each call overwrites. New memory would take as much time as the computation.
     n_jobs : int or None
         Threads; the result does not depend on them.
 
@@ -85,7 +134,7 @@ class FourierLoss:
     weights: np.ndarray
     n_training: int
     directions: np.ndarray
-    features: np.ndarray
+    buffers: FourierBuffers
     n_jobs: int | None = None
 
     @property
@@ -108,76 +157,105 @@ class FourierLoss:
         weights = weights / weights.mean()
         Y = Y - weights[:half] @ Y[:half] / weights[:half].sum()
         X, Y, weights, directions = (np.ascontiguousarray(part, np.float32) for part in (X, Y, weights, directions))
-        features = np.empty((len(X), 2 * directions.shape[1]), np.float32)
-        return cls(X, Y, weights, half, directions, features, n_jobs)
+        buffers = FourierBuffers.of_shape(len(X), directions.shape[1])
+        return cls(X, Y, weights, half, directions, buffers, n_jobs)
 
     def __call__(self, root: np.ndarray, alpha: float) -> tuple[float, np.ndarray, float]:
         """Return the loss and its derivatives with respect to `root` and to the logarithm of `alpha`."""
+        fit = self._fit(root, alpha)
+        if fit is None:
+            return _NO_FIT, np.zeros(root.shape), 0.0
         X, n, W = self.X, self.n_training, self.directions
-        k, t = W.shape[1], self.Y.shape[1]
+        features, k, t = self.buffers.features, W.shape[1], self.Y.shape[1]
+        F, G, weights, mean = features[:n], features[n:], self.weights[:, None], fit.mean
+        g = fit.errors[n:] * weights[n:] * X.dtype.type(2 / fit.squared)
+        v = fit.solve(G.T @ g - np.outer(mean, g.sum(axis=0)))
+        r = -fit.errors[:n] * weights[:n]
+        u = (F @ v.astype(X.dtype) - (mean @ v).astype(X.dtype)) * weights[:n]
+
+        of_mean = v @ r.sum(axis=0) + fit.coef @ (g.sum(axis=0) - u.sum(axis=0))
+        left = np.zeros((len(X), 2 * t + 1), X.dtype)
+        left[:n, :t], left[:n, t:-1], left[n:, t:-1] = r, -u, g
+        left[:n, -1:] = -weights[:n] / np.float32(fit.total)
+        right = np.concatenate([v, fit.coef, of_mean[:, None]], axis=1).astype(X.dtype).T
+        ops = ops_for(X)
+
+        def of_products_in(rows: slice) -> np.ndarray:
+            of_projections = np.empty((len(X[rows]), k), X.dtype)
+            cos_sin_slopes(ops, features[rows], left[rows] @ right, of_projections)
+            return X[rows].T @ of_projections
+
+        of_products = np.sum(run_tasks(of_products_in, self._blocks(), self.n_jobs), axis=0)
+        of_root = np.einsum("ij,ij->i", of_products, W) if root.ndim == 1 else of_products @ W.T
+        return self._loss(fit), of_root.astype(np.float64), -alpha * k * float(np.sum(v * fit.coef))
+
+    def squares(self, root: np.ndarray, alpha: float) -> np.ndarray | None:
+        """Return the weighted squared errors (n - n_training,) of the held-out rows; None if the loss is `_NO_FIT`.
+
+        This takes less time than the loss with its derivatives.
+        """
+        fit, n = self._fit(root, alpha), self.n_training
+        return None if fit is None else self.weights[n:] * np.square(fit.errors[n:], dtype=np.float64).sum(axis=1)
+
+    def _loss(self, fit: _FourierFit) -> float:
+        return float(np.log(fit.squared / float(self.weights[self.n_training :].sum(dtype=np.float64))))
+
+    def _blocks(self) -> list[slice]:
+        return [slice(start, start + _BLOCK) for start in range(0, len(self.X), _BLOCK)]
+
+    def _fit(self, root: np.ndarray, alpha: float) -> _FourierFit | None:
+        """Set the features and fit the training part.
+
+        Return None if projections overflow, or if rounding has made the Gram matrix indefinite.
+        """
+        X, n, W = self.X, self.n_training, self.directions
+        (features, grams, factor), k, ops = self.buffers, W.shape[1], ops_for(X)
         root = root.astype(X.dtype)
         directions = root[:, None] * W if root.ndim == 1 else root @ W
         # The mean and the factor k^(-1/2) enter in the products, which saves passes over the features.
-        features = self.features
-        blocks = [slice(start, start + _BLOCK) for start in range(0, len(X), _BLOCK)]
+        ones = np.ones(k, X.dtype)
 
-        def set_features(rows: slice) -> None:
+        def set_features(rows: slice) -> bool:
             projections = X[rows] @ directions
-            np.cos(projections, out=features[rows, :k])
-            np.sin(projections, out=features[rows, k:])
+            if not np.isfinite(projections).all():
+                return False
+            cos_sin(ops, projections, ones, features[rows], 0, k)
+            return True
 
-        run_tasks(set_features, blocks, self.n_jobs)
-        F, G, weights = features[:n], features[n:], self.weights[:, None]
+        if not all(run_tasks(set_features, self._blocks(), self.n_jobs)):
+            return None
+        F, weights = features[:n], self.weights[:, None]
         total = float(self.weights[:n].sum(dtype=np.float64))
         mean = self.weights[:n] @ F / np.float32(total)
+        ends = [0, n // 2, n] if n >= _DIVIDED_ROWS else [0, n]
 
-        def gram_of(rows: slice) -> np.ndarray:
-            return gram(F[rows] if self.is_uniform else F[rows] * np.sqrt(weights[rows]))
+        def set_gram(part: int) -> None:
+            rows = slice(ends[part], ends[part + 1])
+            gram(F[rows] if self.is_uniform else F[rows] * np.sqrt(weights[rows]), grams[part])
 
-        cuts = [0, n // 2, n] if n >= _DIVIDED_ROWS else [0, n]
-        parts = run_tasks(gram_of, [slice(*ends) for ends in pairwise(cuts)], self.n_jobs)
-        factor = np.divide(sum(parts[1:], parts[0]), k, dtype=np.float64)
-        factor -= np.outer(mean * (total / k), mean.astype(np.float64))
+        n_parts = len(ends) - 1
+        run_tasks(set_gram, range(n_parts), self.n_jobs)
+        for part in range(1, n_parts):
+            grams[0] += grams[part]
+        np.divide(grams[0], k, out=factor)
+        subtract_gram(factor, np.sqrt(total / k) * mean.astype(np.float64)[None])
         factor[np.diag_indices_from(factor)] += alpha
         if not factorise(factor):
-            return _NO_FIT, np.zeros(root.shape), 0.0
-
-        def solve(right: np.ndarray) -> np.ndarray:
-            """Return the solution for features without the factor k^(-1/2), given `right` without it."""
-            return solve_factored(factor, right) / k
-
-        c = solve(F.T @ (self.Y[:n] * weights[:n]))
-        outputs = features @ c.astype(X.dtype) - (mean @ c).astype(X.dtype)
-        errors = outputs - self.Y
+            return None
+        coef = _solved(factor, F.T @ (self.Y[:n] * weights[:n]))
+        errors = features @ coef.astype(X.dtype) - (mean @ coef).astype(X.dtype) - self.Y
         # The errors are 0 if all targets are equal, for example if a rare class has no row in the sample. The divisor
         # is a normal number of the rows' dtype, so that its reciprocal is finite there.
         squared = float((weights[n:] * np.square(errors[n:])).sum(dtype=np.float64))
-        squared = max(squared, float(np.finfo(X.dtype).tiny))
-        g = errors[n:] * weights[n:] * X.dtype.type(2 / squared)
-        v = solve(G.T @ g - np.outer(mean, g.sum(axis=0)))
-        r = -errors[:n] * weights[:n]
-        u = (F @ v.astype(X.dtype) - (mean @ v).astype(X.dtype)) * weights[:n]
+        return _FourierFit(coef, factor, mean, total, errors, max(squared, float(np.finfo(X.dtype).tiny)))
 
-        of_mean = v @ r.sum(axis=0) + c @ (g.sum(axis=0) - u.sum(axis=0))
-        left = np.zeros((len(X), 2 * t + 1), X.dtype)
-        left[:n, :t], left[:n, t:-1], left[n:, t:-1] = r, -u, g
-        left[:n, -1:] = -weights[:n] / np.float32(total)
-        right = np.concatenate([v, c, of_mean[:, None]], axis=1).astype(X.dtype).T
 
-        def of_products_in(rows: slice) -> np.ndarray:
-            block = features[rows]
-            of_block = left[rows] @ right
-            # The derivative with respect to a projection is the derivative with respect to its sine, times its cosine,
-            # minus the derivative with respect to its cosine, times its sine.
-            block[:, :k] *= of_block[:, k:]
-            of_block[:, :k] *= block[:, k:]
-            block[:, :k] -= of_block[:, :k]
-            return X[rows].T @ block[:, :k]
-
-        of_products = np.sum(run_tasks(of_products_in, blocks, self.n_jobs), axis=0)
-        of_root = np.einsum("ij,ij->i", of_products, W) if root.ndim == 1 else of_products @ W.T
-        loss = float(np.log(squared / float(self.weights[n:].sum(dtype=np.float64))))
-        return loss, of_root.astype(np.float64), -alpha * k * float(np.sum(v * c))
+def _gain(before: np.ndarray | None, after: np.ndarray | None) -> tuple[float, float]:
+    """Return the share by which the sum of squared errors of the same rows (r,) fell, and its standard error."""
+    if before is None or after is None:
+        return -np.inf, 0.0
+    fall, total = before - after, max(float(before.sum()), np.finfo(np.float64).tiny)
+    return float(fall.sum()) / total, float(np.sqrt(np.square(fall).sum())) / total
 
 
 def learned_root(
@@ -220,9 +298,9 @@ def learned_root(
     Notes
     -----
     Every stage takes other rows, another split and other directions, because many steps on a single split would fit its
-    noise. On the rows of a new stage, the roots before and after the last stage are compared. If the last stage has
-    gained little, no further stage follows. If the last stage has raised the loss, the result is the root before that
-    stage.
+    noise. On the rows of a new stage, the roots before and after the last stage are compared. No further stage follows
+    if the last stage has gained little, unless the standard error of the gain is large. If the last stage has raised
+    the loss, the root before that stage replaces its root.
 
     References
     ----------
@@ -263,15 +341,18 @@ def learned_root(
             np.asarray(to_host(X)), sample.Y[chosen], sample.weights[chosen], directions, training.size, n_jobs
         )
 
+        def at(values: np.ndarray, n_training: int = loss.n_training) -> tuple[np.ndarray, float]:
+            return root_of(values), alpha * n_training * float(np.exp(values[0]))
+
         def evaluate(values: np.ndarray, loss: FourierLoss = loss) -> tuple[float, np.ndarray]:
-            found, of_root, of_alpha = loss(root_of(values), alpha * loss.n_training * float(np.exp(values[0])))
+            found, of_root, of_alpha = loss(*at(values))
             of_free = np.bincount(groups, of_root) if start.ndim == 1 else of_root.ravel()
             return found, np.concatenate([[of_alpha], of_free * size])
 
         if stage >= least_stages:
-            gain = evaluate(before)[0] - evaluate(values)[0]
+            gain, deviation = _gain(loss.squares(*at(before)), loss.squares(*at(values)))
             values = before if gain < 0 else values
-            if gain < _LEAST_GAIN:
+            if gain < _LEAST_GAIN and gain + deviation < _HIDDEN_GAIN:
                 break
         before = values
         options = {"maxiter": effort.steps, "maxfun": effort.steps + _SPARE}

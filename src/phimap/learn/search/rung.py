@@ -244,22 +244,23 @@ class Rung:
         folds = zip(candidate.result.fits, candidate.roots, self.sample.folds(), strict=True)
         return tuple(run_tasks(root, list(folds), self.n_jobs))
 
-    def best_sibling(self, candidate: KernelCandidate) -> KernelCandidate:
-        """Return the best of a kernel and its siblings.
+    def with_siblings(self, candidate: KernelCandidate) -> list[KernelCandidate]:
+        """Return a kernel and the siblings that were tried, each at its best length scale.
 
         The families of a ladder are tried in order while the error falls. Ladders are tried until one has lowered the
         error.
         """
-        best = candidate
+        tried, best = [candidate], candidate
         for ladder in candidate.family.siblings:
             for family in ladder:
                 sibling = self.rival_width(best.of_family(family), (best.power - 1, best.power), best.error)
+                tried.append(sibling)
                 if sibling.error >= best.error:
                     break
                 best = sibling
             if best is not candidate:
                 break
-        return best
+        return tried
 
     def best_combination(self, candidate: KernelCandidate, partners: Sequence[KernelFamily]) -> KernelCandidate:
         """Return the best of a kernel and its sums and products with kernels of other families.

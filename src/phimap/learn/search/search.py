@@ -41,6 +41,9 @@ TOLERANCE = 1.01
 _NEAR = 1.05
 # Least number of rows on which a metric is learned. On fewer rows it would be fitted to noise.
 _LEAST_ROWS_OF_METRIC = 80
+# Largest number of rows for which a metric closer to the identity is tried. On more rows, the stages of learning have
+# enough new rows: such a metric lowered the error of none of twelve larger tables, which are not among the reported.
+_MOST_TEMPERED_ROWS = 1000
 # Power to which the first metric of an additive model is raised. The result is closer to the identity, so that columns
 # that the additive model has missed keep some weight.
 _TEMPERED = 0.5
@@ -144,14 +147,16 @@ def search(
     everyone = [*candidates, *additive]
     # Additive kernels are not improved: their widths have just been chosen at this rung, and they learn no metric.
     candidates = [*second.at_once(lambda rung, one: _improved(one, everyone, rung, effort), candidates), *additive]
-    best = second.best_sibling(least_error(candidates))
-    if best.metric != "none":
+    siblings = second.with_siblings(least_error(candidates))
+    best = least_error(siblings)
+    rivals = [one for one in (*candidates, *siblings[1:]) if one.family is not best.family or one.metric != best.metric]
+    if best.metric != "none" and rungs[-1].sample.n_rows <= _MOST_TEMPERED_ROWS:
         best = second.tempered(best, effort.rounds)
     best = _with_fewest_flops(best, second)
     last = second
     if len(rungs) > 2 and best.error <= (1 - effort.least_fall) * before:
         last = rungs[2]
-        close = [one for one in candidates if one is not best and one.error <= _CLOSE * best.error]
+        close = [one for one in rivals if one.error <= _CLOSE * best.error]
         best = least_error(last.evaluate([best, *close]))
     best = _narrower(best, last)
     if last is not second and best.metric != "none":

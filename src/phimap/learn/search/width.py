@@ -119,7 +119,14 @@ def choose_width(
         return _GAIN * max(1.0, n_rows * width**2 / (_QUICK * effort.most_products))
 
     width = min(_FIRST_TRIED, most)
-    errors = {size: known.get((size, small.n_rows)) or error(size) for size in (width, width // 2)}
+    errors = {size: found for (size, n_tried), found in known.items() if n_tried == small.n_rows}
+    half, quarter = width // 2, width // 4
+    if width not in errors and quarter >= _LEAST_COMPONENTS:
+        # Narrower maps take less time. If a doubling gains little there, further doublings gain less.
+        errors |= {size: error(size) for size in (quarter, half)}
+        if errors[half] > (1 - _LOSS) * errors[quarter]:
+            return quarter if errors[quarter] <= (1 + _LOSS) * errors[half] else half
+    errors |= {size: error(size) for size in (width, half) if size not in errors}
     gain = 1 - errors[width] / errors[width // 2] if errors[width // 2] > 0 else 0.0
     while 2 * width <= most and gain >= (least := least_gain(2 * width)):
         if gain > 2 * least and n_rows >= 2 * width * _ROWS_A_FEATURE:

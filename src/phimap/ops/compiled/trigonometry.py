@@ -176,6 +176,20 @@ def _fill(projected, shift, scale, out, first, half, peak):
     store(peak, 0, peaks)
 
 
+@compiled
+def cos_sin_slopes(features, slopes, out):
+    """Write ``cos * slopes of sin - sin * slopes of cos`` (n, k) to `out`; cosines are the first k columns.
+
+    features (n, 2 k), slopes (n, 2 k) and out (n, k) have one floating dtype and contiguous rows.
+    """
+    n, k = out.shape
+    for i in range(n):
+        cosine, sine, of_cosine, of_sine = features[i, :k], features[i, k:], slopes[i, :k], slopes[i, k:]
+        row = out[i]
+        for j in range(k):
+            row[j] = cosine[j] * of_sine[j] - sine[j] * of_cosine[j]
+
+
 def cos_sin(projected: np.ndarray, scale: np.ndarray, out: np.ndarray, first: int, half: int) -> float:
     """Write ``scale * cos(P)`` to columns of `out` from `first` and ``scale * sin(P)`` from ``first + half``.
 

@@ -37,6 +37,17 @@ def cos_shift(ops: Ops, projected: Array, shift: Array, scale: Array, out: Array
     ops.multiply(ops.activations["cos"](projected + shift), scale, out[:, first : first + projected.shape[1]])
 
 
+@primitive
+def cos_sin_slopes(ops: Ops, features: Array, slopes: Array, out: Array) -> None:
+    """Write the derivatives (r, k) of a function with respect to projections to `out`.
+
+    `features` (r, 2 k) are the cosines and then the sines of the projections, `slopes` (r, 2 k) the derivatives of the
+    function with respect to them.
+    """
+    k = features.shape[1] // 2
+    ops.copy(features[:, :k] * slopes[:, k:] - features[:, k:] * slopes[:, :k], out, 0)
+
+
 @cos_sin.override("numpy")
 def _(ops: Ops, projected: Array, scale: Array, out: Array, first: int, half: int) -> None:
     from phimap.ops.compiled import trigonometry
@@ -57,6 +68,19 @@ def _(ops: Ops, projected: Array, shift: Array, scale: Array, out: Array, first:
     peak = trigonometry.cos_shift(projected, shift, scale, out, first)
     if not peak <= trigonometry.limit(ops.dtype):
         cos_shift.generic(ops, projected, shift, scale, out, first)
+
+
+@cos_sin_slopes.override("numpy")
+def _(ops: Ops, features: Array, slopes: Array, out: Array) -> None:
+    from phimap.ops.compiled import trigonometry
+
+    n, k = out.shape
+    if features.shape != (n, 2 * k) or slopes.shape != (n, 2 * k):
+        raise ValueError(
+            f"`features` and `slopes` must have shape {(n, 2 * k)}, got {features.shape} and {slopes.shape}. "
+            "Give two columns for each column of `out`."
+        )
+    trigonometry.cos_sin_slopes(features, slopes, out)
 
 
 def _check_finite(ops: Ops, projected: Array) -> None:
