@@ -10,6 +10,7 @@ from scipy import sparse
 
 import phimap as pm
 from phimap.kernels import CNTK, NTK, Additive, Gaussian, Polynomial, Taylor
+from phimap.learn.search.gradient import FourierLoss
 from phimap.learn.trees.growth import Boosting, TreeRows
 
 _ROWS, _COLUMNS, _WIDTH = 80, 64, 128
@@ -47,6 +48,9 @@ def _uses(dtype: Any) -> Iterator[Callable[[], Any]]:
     y = X[:, 0] + np.sin(X[:, 1])
     yield lambda: pm.KernelRegressor(random_state=0).fit(X, y).predict(X)
     yield lambda: pm.KernelClassifier(random_state=0).fit(X, y > 0).predict(X)
+    # The fits above have too few rows to learn a metric.
+    loss = FourierLoss.of_rows(X, y[:, None], np.ones(_ROWS), rng.standard_normal((_COLUMNS, _WIDTH)))
+    yield lambda: loss(np.ones(_COLUMNS), 0.1)
     trees = TreeRows.of(X, y[:, None].astype(np.float64), None, has_labels=False)
     yield lambda: Boosting(trees, rate=0.1, rng=rng).grow(1).outputs(X, 1)
     for kind in (pm.NystroemFeatures, pm.FourierFeatures):
