@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import threading
+import time
 import weakref
 import zipfile
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 
 import phimap as pm
 from phimap._files import DataError, OverBudgetError, write_whole
-from phimap.io import csv_file, open_frame, open_table
+from phimap.io import archive, csv_file, open_frame, open_table
 
 MEASURED = """
 import resource, sys
@@ -130,6 +132,41 @@ def test_an_unclosed_quote_does_not_abort_the_process(packed, tmp_path):
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr[-500:]
         assert "quote" in done.stdout
+
+
+class Slow:
+    """A file of 2^17 bytes whose reads begin and end with a note, and wait in between."""
+
+    def __init__(self):
+        self.begun, self.ended, self.given = threading.Event(), threading.Event(), []
+
+    def read(self, size):
+        self.begun.set()
+        time.sleep(0.2)
+        self.given.append(bytes(2**17))
+        self.ended.set()
+        return self.given[-1][:size]
+
+
+def test_arrow_keeps_no_object_of_python():
+    """Its thread released one while the interpreter ended, which aborts the process."""
+    source = Slow()
+    with archive.for_arrow(source) as stream:
+        buffer = stream.read_buffer(2**17)
+        assert buffer.size == 2**17
+        alone = [bytes(2**17)]
+        count, expected = sys.getrefcount(source.given[-1]), sys.getrefcount(alone[-1])
+    assert count == expected
+
+
+def test_the_end_of_a_stream_waits_for_a_read_that_has_begun():
+    source = Slow()
+    with archive.for_arrow(source) as stream:
+        reader = threading.Thread(target=stream.read, args=(2**17,))
+        reader.start()
+        assert source.begun.wait(60)
+    assert source.ended.is_set()
+    reader.join()
 
 
 def test_options_outlive_their_reader(tmp_path, monkeypatch):

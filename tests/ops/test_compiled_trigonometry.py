@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from phimap.ops import host
 from phimap.ops.compiled.trigonometry import cos_shift, cos_sin, limit
+from phimap.ops.primitives.cosines import cos_sin_slopes
 
 # The error that the module states for unit scale. It leaves room for one rounding of the remainder, one of the
 # result and two inside the polynomial: 2.5 eps(1) / 2 in float32.
@@ -129,3 +131,11 @@ def test_rows_give_the_same_bits_in_any_slice(dtype, rng):
 def test_empty_tiles():
     assert cos_sin(np.empty((0, 3)), np.ones(3), np.empty((0, 6)), 0, 3) == 0
     assert cos_shift(np.empty((2, 0)), np.empty(0), np.empty(0), np.empty((2, 4)), 0) == 0
+
+
+def test_slopes_of_another_shape_are_refused():
+    """Compiled code does not check bounds."""
+    features, out = np.zeros((3, 8), np.float32), np.zeros((3, 4), np.float32)
+    for wrong in (features[:2], features[:, :6]):
+        with pytest.raises(ValueError, match=r"must have shape \(3, 8\)"):
+            cos_sin_slopes(host(np.float32), features, wrong, out)

@@ -72,7 +72,8 @@ def uncompressed(path: Path) -> Iterator[pa.NativeFile]:
 def for_arrow(source: Any) -> Iterator[pa.NativeFile]:
     """Give Arrow a Python stream that Arrow may read on a thread of its own.
 
-    When the ``with`` block ends, the thread is outside Python and does not enter it again.
+    When the ``with`` block ends, the thread is outside Python. It does not enter Python again, unless the system has
+    stopped it within the few instructions between the test of the segment and the read.
 
     Arrow reads ahead, and continues after an error in a row. A thread that enters Python while the interpreter ends
     aborts the process, and one that waits for Python while the parser is released waits forever. Arrow therefore reads

@@ -126,11 +126,26 @@ def test_no_stage_begins_after_the_limit(rng):
 @pytest.mark.parametrize("labels", [None, np.zeros(1200, int)], ids=["numbers", "labels"])
 def test_stages_without_a_gain_end_the_learning(rng, monkeypatch, effort, labels):
     """The gain is first tested after the least number of stages for numbers, after one more for labels."""
-    monkeypatch.setattr(gradient, "_LEAST_GAIN", np.inf)
+    monkeypatch.setattr(gradient, "_gain", lambda before, after: (0.0, 0.0))
     begun = []
     learn(replace(sample_of_two(rng), labels=labels), np.full(12, 0.3), effort, is_over=lambda: begun.append(1))
     # The stage that tests the gain has begun, too.
     assert len(begun) == EFFORTS[effort].least_stages + (labels is not None) + 1
+
+
+@pytest.mark.parametrize(("gain", "deviation", "ends"), [(0.01, 0, False), (-0.01, 0.04, False), (-0.01, 0.02, True)])
+def test_a_stage_goes_on_if_the_noise_may_hide_its_gain(rng, monkeypatch, gain, deviation, ends):
+    monkeypatch.setattr(gradient, "_gain", lambda before, after: (gain, deviation))
+    begun, effort = [], EFFORTS["normal"]
+    learn(sample_of_two(rng), np.full(12, 0.3), is_over=lambda: begun.append(1))
+    assert len(begun) == (effort.least_stages + 1 if ends else effort.stages)
+
+
+def test_the_gain_of_a_stage_has_the_standard_error_of_paired_rows():
+    before, after = np.array([4.0, 2.0, 2.0]), np.array([1.0, 2.0, 3.0])
+    assert gradient._gain(before, after) == pytest.approx((2 / 8, np.sqrt(10) / 8))
+    # A root without a fit is never taken.
+    assert gradient._gain(before, None) == (-np.inf, 0)
 
 
 def test_a_metric_is_learned_from_the_rows_of_one_group(rng):

@@ -15,10 +15,11 @@ import phimap as pm
 from phimap.learn.search.effort import EFFORTS, trial_bytes
 from phimap.learn.search.families import KernelFamily, default_families, landmarks, partners, radial
 from phimap.learn.search.kernel import KernelSpec
-from phimap.learn.search.log import TrialLog
+from phimap.learn.search.log import TrialEntry, TrialLog
 from phimap.learn.search.rung import KernelCandidate, Rung
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import search
+from phimap.learn.search.trial import TrialResult
 from phimap.learn.search.width import most_components
 from phimap.ops import numpy_ops
 
@@ -57,6 +58,43 @@ def test_tempering_brings_back_what_a_sharp_metric_hides(rng):
     followed, tempered = rung.refine_metric(sharp, 8), rung.tempered(sharp, 8)
     assert tempered.error < 0.7 * min(sharp.error, followed.error)
     assert set(np.argsort(tempered.roots[0])[-3:]) == {0, 3, 5}
+
+
+def test_a_metric_is_tempered_up_to_a_thousand_rows(rng, monkeypatch):
+    tempered = []
+    monkeypatch.setattr(Rung, "tempered", lambda rung, one, rounds: tempered.append(rung.sample.n_rows) or one)
+    X, y = few_of_many(1100, rng)
+    for n_rows in (900, 1100):
+        sample, effort = SearchSample(X[:n_rows], y[:n_rows, None], np.ones(n_rows)), EFFORTS["fast"]
+        found = search([radial(1.5, ("diagonal",))], [sample], effort, seed=0, n_jobs=1, log=TrialLog())
+        assert found.root is not None
+    assert tempered == [900]
+
+
+@pytest.mark.parametrize(("error", "expected"), [(0.303, "gaussian"), (0.31, "matern-5/2")])
+def test_a_sibling_of_nearly_equal_error_is_tried_at_the_last_rung(rng, monkeypatch, error, expected):
+    """Smoother kernels gain more from further rows: on kin40k the second best of a rung erred less in the end."""
+    errors = {
+        ("matern-3/2", 512): 0.4,
+        ("matern-5/2", 512): 0.3,
+        ("gaussian", 512): error,
+        ("matern-3/2", 1024): 0.35,
+        ("matern-5/2", 1024): 0.25,
+        ("gaussian", 1024): 0.2,
+    }
+
+    def evaluate(rung, candidates):
+        found = [errors.get((one.family.name, rung.n_components), 0.5) for one in candidates]
+        for one, its_error in zip(candidates, found, strict=True):
+            entry = TrialEntry(one.family.name, "none", 0, 1.0, rung.n_components, rung.sample.n_rows, its_error)
+            rung.log.entries.append(entry)
+        return [replace(one, result=TrialResult(e, 6, [])) for one, e in zip(candidates, found, strict=True)]
+
+    monkeypatch.setattr(Rung, "evaluate", evaluate)
+    X = rng.standard_normal((8000, 2))
+    families, sample = default_families((), 2), SearchSample(X, X[:, :1], np.ones(len(X)))
+    found = search(families, [sample], EFFORTS["normal"], seed=0, n_jobs=1, log=TrialLog())
+    assert found.family.name == expected
 
 
 def test_a_rival_far_behind_is_tried_at_its_first_widths_alone(rng):

@@ -84,12 +84,9 @@ class _FourierFit(NamedTuple):
     errors: np.ndarray
     squared: float
 
-    def solve(self, right: np.ndarray) -> np.ndarray:
-        """Return ``M^{-1} right`` for features without the factor k^(-1/2), given `right` without it."""
-        return _solved(self.factor, right)
-
 
 def _solved(factor: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return ``M^{-1} right`` for features without the factor k^(-1/2), given `right` without it."""
     return solve_factored(factor, right) / (len(factor) // 2)
 
 
@@ -169,7 +166,7 @@ class FourierLoss:
         features, k, t = self.buffers.features, W.shape[1], self.Y.shape[1]
         F, G, weights, mean = features[:n], features[n:], self.weights[:, None], fit.mean
         g = fit.errors[n:] * weights[n:] * X.dtype.type(2 / fit.squared)
-        v = fit.solve(G.T @ g - np.outer(mean, g.sum(axis=0)))
+        v = _solved(fit.factor, G.T @ g - np.outer(mean, g.sum(axis=0)))
         r = -fit.errors[:n] * weights[:n]
         u = (F @ v.astype(X.dtype) - (mean @ v).astype(X.dtype)) * weights[:n]
 

@@ -104,8 +104,9 @@ def choose_width(
     if log.is_over():
         return min(_FIRST_TRIED, most)
     small = sample.first(TRIAL_ROWS)
-    # The trial is not repeated if the last trial of the search had the same width and rows.
-    known = {(one.n_components, one.n_rows): found.best.error for one in log.entries[-1:] if found.best}
+    # The error of the last width of the search is known if its trials had the same rows.
+    last = [one for one in log.entries[-1:] if one.n_rows == small.n_rows]
+    errors = {one.n_components: found.best.error for one in last if found.best}
     alpha = FIRST_ALPHA if found.best is None else found.best.alpha
 
     def error(width: int) -> float:
@@ -119,7 +120,6 @@ def choose_width(
         return _GAIN * max(1.0, n_rows * width**2 / (_QUICK * effort.most_products))
 
     width = min(_FIRST_TRIED, most)
-    errors = {size: found for (size, n_tried), found in known.items() if n_tried == small.n_rows}
     half, quarter = width // 2, width // 4
     if width not in errors and quarter >= _LEAST_COMPONENTS:
         # Narrower maps take less time. If a doubling gains little there, further doublings gain less.
