@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 import phimap as pm
 from phimap.learn.search import gradient
 from phimap.learn.search.effort import EFFORTS
-from phimap.learn.search.gradient import FourierBuffers, FourierLoss, learned_root
+from phimap.learn.search.gradient import FourierBuffers, FourierLoss, MetricLearner, learn_together
 from phimap.learn.search.sample import SearchSample
 
 ROOTS = {
@@ -88,7 +88,9 @@ def sample_of_two(rng, n_rows=1200, d=12):
 def learn(sample, start, effort="normal", *, parts=None, is_over=lambda: False, rows=None):
     sample = replace(sample, parts=parts)
     kernel, rows = pm.kernels.Matern(nu=1.5), np.arange(sample.n_rows) if rows is None else rows
-    return learned_root(sample, rows, start, 1e-4, kernel, EFFORTS[effort], seed=0, n_jobs=1, is_over=is_over)
+    learner = MetricLearner(sample, rows, start, 1e-4, kernel, EFFORTS[effort], seed=0, n_jobs=1)
+    learner.learn(EFFORTS[effort].stages, is_over)
+    return learner.root
 
 
 @pytest.mark.parametrize("form", ["diagonal", "full"])
@@ -139,6 +141,43 @@ def test_a_stage_goes_on_if_the_noise_may_hide_its_gain(rng, monkeypatch, gain, 
     begun, effort = [], EFFORTS["normal"]
     learn(sample_of_two(rng), np.full(12, 0.3), is_over=lambda: begun.append(1))
     assert len(begun) == (effort.least_stages + 1 if ends else effort.stages)
+
+
+@pytest.mark.parametrize(("n_rows", "errors", "stops"), [(4000, 1.5, True), (4000, 1.1, False), (2400, 1.5, False)])
+def test_a_learner_that_errs_clearly_more_gets_no_large_stage(rng, monkeypatch, n_rows, errors, stops):
+    """With few rows, the later stages are no larger than the first, and every learner has them."""
+    sample, kernel, effort = sample_of_two(rng, n_rows), pm.kernels.Matern(nu=1.5), EFFORTS["normal"]
+    monkeypatch.setattr(gradient.FourierLoss, "__call__", lambda self, root, alpha: (0.0, np.zeros(root.shape), 0.0))
+    monkeypatch.setattr(gradient, "_gain", lambda before, after: ((before - after).sum() / before.sum(), 0.01))
+    monkeypatch.setattr(
+        MetricLearner, "_squares", lambda self, loss, values: np.ones(9) * (1, errors)[self.root.ndim - 1]
+    )
+    begun = {1: 0, 2: 0}
+    minimised = MetricLearner._minimised
+    monkeypatch.setattr(
+        MetricLearner,
+        "_minimised",
+        lambda self, loss: (begun.update({self.root.ndim: begun[self.root.ndim] + 1}), minimised(self, loss))[1],
+    )
+    starts = np.full(12, 0.3), 0.3 * np.eye(12)
+    learners = [MetricLearner(sample, np.arange(n_rows), one, 1e-4, kernel, effort, seed=0, n_jobs=1) for one in starts]
+    learn_together(learners, effort.stages, lambda: False, 1)
+    # The seventh stage is not tested, and the next one finds that it has gained nothing.
+    assert begun == {1: 7, 2: 6 if stops else 7}
+
+
+def test_learners_are_compared_on_the_same_rows(rng):
+    """The rows do not depend on the stages that a learner has had."""
+    sample, kernel, effort = sample_of_two(rng), pm.kernels.Matern(nu=1.5), EFFORTS["normal"]
+    starts = np.full(12, 0.3), 0.3 * np.eye(12)
+    first, second = (
+        MetricLearner(sample, np.arange(1200), one, 1e-4, kernel, effort, seed=0, n_jobs=1) for one in starts
+    )
+    expected = second.validation_squares()
+    np.testing.assert_allclose(first.validation_squares(), expected, rtol=1e-3)
+    first.learn(1, lambda: False)
+    first._values = np.concatenate([[0.0], np.ones(12)])
+    np.testing.assert_allclose(first.validation_squares(), expected, rtol=1e-3)
 
 
 def test_the_gain_of_a_stage_has_the_standard_error_of_paired_rows():

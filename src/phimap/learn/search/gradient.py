@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,6 +33,9 @@ _SPARE = 3
 # of the further stage, or if this gain plus its standard error is at least the second share. A few rows with large
 # errors may hide such a gain.
 _LEAST_GAIN, _HIDDEN_GAIN = 0.005, 0.02
+# A learner whose errors exceed those of another learner by this share, plus this number of standard errors, gets no
+# later stages.
+_CLEAR_GAIN, _DEVIATIONS = 0.1, 2.0
 # Number of first stages, which have fewer rows and directions than later stages.
 _SMALL_STAGES = 6
 # Number of further stages without a test of the gain for labels. Squared errors of rare classes vary more, so a single
@@ -255,19 +258,8 @@ def _gain(before: np.ndarray | None, after: np.ndarray | None) -> tuple[float, f
     return float(fall.sum()) / total, float(np.sqrt(np.square(fall).sum())) / total
 
 
-def learned_root(
-    sample: SearchSample,
-    rows: np.ndarray,
-    start: np.ndarray,
-    alpha: float,
-    kernel: StationaryKernel,
-    effort: Effort,
-    *,
-    seed: int,
-    n_jobs: int | None,
-    is_over: Callable[[], bool],
-) -> np.ndarray:
-    """Learn the root of a metric together with alpha, by L-BFGS in stages.
+class MetricLearner:
+    """Learns the root of a metric together with alpha, by L-BFGS in stages.
 
     Parameters
     ----------
@@ -285,12 +277,6 @@ def learned_root(
     seed : int
     n_jobs : int or None
         Threads; the result does not depend on them.
-    is_over : callable
-        Returns whether no further stage may begin.
-
-    Returns
-    -------
-    ndarray with the shape of `start`
 
     Notes
     -----
@@ -304,54 +290,125 @@ def learned_root(
     Chapelle, Vapnik, Bousquet, Mukherjee (2002), *Choosing multiple parameters for support vector machines*, for
     gradients of held-out errors. **Differs from the source in** the random features and in the stages.
     """
-    rng = np.random.default_rng(seed)
-    law = kernel.spectral_law(start.shape[-1])
-    # Columns of a group share one weight in a diagonal metric.
-    groups = sample.parts if start.ndim == 1 and sample.parts is not None else np.arange(start.shape[0])
-    # The unit of the steps is the size of the start, so that a first step of length 1 changes the root clearly but not
-    # completely.
-    size = float(np.linalg.norm(start) / np.sqrt(start.shape[0]))
-    _, representatives = np.unique(groups, return_index=True)
-    free = start[representatives] if start.ndim == 1 else start
-    values = np.concatenate([[0.0], free.ravel() / size])
-    lowest, highest = np.full(values.size, -np.inf), np.full(values.size, np.inf)
-    lowest[0], highest[0] = np.log(_LEAST_ALPHA / alpha), np.log(_MOST_ALPHA / alpha)
-    bounds: Any = optimize.Bounds(lowest, highest)  # pyright: ignore[reportArgumentType] -- arrays are accepted
 
-    def root_of(values: np.ndarray) -> np.ndarray:
-        root = values[1:].reshape(free.shape) * size
-        return root[groups] if start.ndim == 1 else root
+    def __init__(
+        self,
+        sample: SearchSample,
+        rows: np.ndarray,
+        start: np.ndarray,
+        alpha: float,
+        kernel: StationaryKernel,
+        effort: Effort,
+        *,
+        seed: int,
+        n_jobs: int | None,
+    ):
+        self._sample, self._rows, self._alpha, self._effort = sample, rows, alpha, effort
+        self._seed, self._n_jobs, self._rng = seed, n_jobs, np.random.default_rng(seed)
+        self._law, self._is_diagonal = kernel.spectral_law(start.shape[-1]), start.ndim == 1
+        # Columns of a group share one weight in a diagonal metric.
+        parts = sample.parts if self._is_diagonal else None
+        self._groups = np.arange(start.shape[0]) if parts is None else parts
+        # The unit of the steps is the size of the start, so that a first step of length 1 changes the root clearly but
+        # not completely.
+        self._size = float(np.linalg.norm(start) / np.sqrt(start.shape[0]))
+        _, representatives = np.unique(self._groups, return_index=True)
+        free = start[representatives] if self._is_diagonal else start
+        self._shape = free.shape
+        #: Values of the parameters: the logarithm of alpha relative to its first value, and the root relative to its
+        #: first size.
+        self._values = self._before = np.concatenate([[0.0], free.ravel() / self._size])
+        self._stage, self._ended = 0, False
 
-    before, least_stages = values, effort.least_stages + (0 if sample.labels is None else _MORE_OF_LABELS)
-    for stage in range(effort.stages):
-        if is_over():
-            break
-        # The first stages need not be accurate, so they have half as many rows and directions as later stages.
-        share = 1 if stage < _SMALL_STAGES else 2
-        half = min(share * _ROWS, rows.size) // 2
+    @property
+    def root(self) -> np.ndarray:
+        """The root that has been learned, with the shape of the start."""
+        return self._root_of(self._values)
+
+    def learn(self, n_stages: int, is_over: Callable[[], bool]) -> None:
+        """Learn until `n_stages` stages have passed, or until a stage gains little.
+
+        No stage begins after `is_over` has returned True.
+        """
+        least = self._effort.least_stages + (0 if self._sample.labels is None else _MORE_OF_LABELS)
+        while self._stage < n_stages and not self._ended and not is_over():
+            # The first stages need not be accurate, so they have half as many rows and directions as later stages.
+            loss = self._loss(self._rng, 1 if self._stage < _SMALL_STAGES else 2)
+            if self._stage >= least:
+                gain, deviation = _gain(self._squares(loss, self._before), self._squares(loss, self._values))
+                if gain < 0:
+                    self._values = self._before
+                self._ended = gain < _LEAST_GAIN and gain + deviation < _HIDDEN_GAIN
+            if not self._ended:
+                self._before, self._values = self._values, self._minimised(loss)
+                self._stage += 1
+
+    @property
+    def has_larger_stages(self) -> bool:
+        """Whether there are enough rows for later stages to have more rows than the first."""
+        return self._rows.size > _ROWS
+
+    def validation_squares(self) -> np.ndarray | None:
+        """Squared errors of held-out rows of a split that no stage has had; None if there is no fit.
+
+        Learners of the same sample, rows and seed have the same held-out rows.
+        """
+        return self._squares(self._loss(np.random.default_rng([self._seed, 1]), 2), self._values)
+
+    def _loss(self, rng: np.random.Generator, share: int) -> FourierLoss:
+        """Return the loss for a new split and new directions. A larger `share` has more rows and directions."""
+        sample, half = self._sample, min(share * _ROWS, self._rows.size) // 2
         n_directions = int(np.clip(half // 2, _LEAST_DIRECTIONS, share * _MOST_DIRECTIONS))
-        training, held_out = sample.split(rng.permutation(rows)[: 2 * half], half, rng)
+        training, held_out = sample.split(rng.permutation(self._rows)[: 2 * half], half, rng)
         chosen = np.concatenate([training, held_out])
-        X = ops_for(sample.X).dense(sample.X[chosen])
-        directions = law.sample(rng, n_directions).T
-        loss = FourierLoss.of_rows(
-            np.asarray(to_host(X)), sample.Y[chosen], sample.weights[chosen], directions, training.size, n_jobs
-        )
+        X = np.asarray(to_host(ops_for(sample.X).dense(sample.X[chosen])))
+        directions = self._law.sample(rng, n_directions).T
+        Y, weights = sample.Y[chosen], sample.weights[chosen]
+        return FourierLoss.of_rows(X, Y, weights, directions, training.size, self._n_jobs)
 
-        def at(values: np.ndarray, n_training: int = loss.n_training) -> tuple[np.ndarray, float]:
-            return root_of(values), alpha * n_training * float(np.exp(values[0]))
+    def _root_of(self, values: np.ndarray) -> np.ndarray:
+        root = values[1:].reshape(self._shape) * self._size
+        return root[self._groups] if self._is_diagonal else root
 
-        def evaluate(values: np.ndarray, loss: FourierLoss = loss) -> tuple[float, np.ndarray]:
-            found, of_root, of_alpha = loss(*at(values))
-            of_free = np.bincount(groups, of_root) if start.ndim == 1 else of_root.ravel()
-            return found, np.concatenate([[of_alpha], of_free * size])
+    def _alpha_of(self, values: np.ndarray, loss: FourierLoss) -> float:
+        return self._alpha * loss.n_training * float(np.exp(values[0]))
 
-        if stage >= least_stages:
-            gain, deviation = _gain(loss.squares(*at(before)), loss.squares(*at(values)))
-            values = before if gain < 0 else values
-            if gain < _LEAST_GAIN and gain + deviation < _HIDDEN_GAIN:
-                break
-        before = values
-        options = {"maxiter": effort.steps, "maxfun": effort.steps + _SPARE}
-        values = optimize.minimize(evaluate, values, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-    return root_of(values)
+    def _squares(self, loss: FourierLoss, values: np.ndarray) -> np.ndarray | None:
+        return loss.squares(self._root_of(values), self._alpha_of(values, loss))
+
+    def _minimised(self, loss: FourierLoss) -> np.ndarray:
+        """Return the values after the steps of a stage."""
+
+        def evaluate(values: np.ndarray) -> tuple[float, np.ndarray]:
+            found, of_root, of_alpha = loss(self._root_of(values), self._alpha_of(values, loss))
+            of_free = np.bincount(self._groups, of_root) if self._is_diagonal else of_root.ravel()
+            return found, np.concatenate([[of_alpha], of_free * self._size])
+
+        lowest, highest = np.full(self._values.size, -np.inf), np.full(self._values.size, np.inf)
+        lowest[0], highest[0] = np.log(_LEAST_ALPHA / self._alpha), np.log(_MOST_ALPHA / self._alpha)
+        bounds: Any = optimize.Bounds(lowest, highest)  # pyright: ignore[reportArgumentType] -- arrays are accepted
+        steps = self._effort.steps
+        options = {"maxiter": steps, "maxfun": steps + _SPARE}
+        return optimize.minimize(evaluate, self._values, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+
+
+def learn_together(
+    learners: Sequence[MetricLearner], n_stages: int, is_over: Callable[[], bool], n_jobs: int | None
+) -> None:
+    """Let learners of the same sample, rows and seed learn, up to `n_stages` stages each.
+
+    After the small stages, the errors of the learners are compared on the same rows. A learner whose errors are clearly
+    larger than those of the best learner keeps the root that it has. Later stages take most of the time.
+    """
+    run_tasks(lambda one: one.learn(min(_SMALL_STAGES, n_stages), is_over), learners, n_jobs)
+    going = list(learners)
+    if len(learners) > 1 and learners[0].has_larger_stages and not is_over():
+        squares = run_tasks(lambda one: one.validation_squares(), learners, n_jobs)
+        best = min(squares, key=lambda one: np.inf if one is None else one.sum())
+        going = [one for one, own in zip(learners, squares, strict=True) if not _is_clear(*_gain(own, best))]
+    run_tasks(lambda one: one.learn(n_stages, is_over), going, n_jobs)
+
+
+def _is_clear(gain: float, deviation: float) -> bool:
+    """Return whether a gain with this standard error is certainly large."""
+    return gain - _DEVIATIONS * deviation > _CLEAR_GAIN

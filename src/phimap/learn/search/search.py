@@ -10,7 +10,7 @@ import numpy as np
 from phimap.kernels import Kernel
 from phimap.learn.search.effort import Effort
 from phimap.learn.search.families import LEAST_COLUMNS_OF_ADDITIVE, KernelFamily, landmarks, partners, random_features
-from phimap.learn.search.gradient import learned_root
+from phimap.learn.search.gradient import MetricLearner, learn_together
 from phimap.learn.search.log import SearchLog, TrialLog
 from phimap.learn.search.metric import MOST_COLUMNS_OF_FULL, gradient_factor, power_of_root, root_of, tied
 from phimap.learn.search.rung import FIRST_POWERS, GAIN, STEP, KernelCandidate, Rung, least_error
@@ -259,8 +259,7 @@ def _learned_roots(
     kernel, sample = leader.family.metric_kernel(), rung.sample
     fits = leader.result.fits
 
-    def learn(task: tuple[str, int]) -> np.ndarray:
-        kind, fold = task
+    def learner(kind: str, fold: int) -> MetricLearner:
         rows, d = sample.folds()[fold][0], sample.X.shape[1]
         root = first_roots[fold]
         if kind == "full":
@@ -270,22 +269,16 @@ def _learned_roots(
                 root = np.eye(d) if root is None else np.diag(root)
         root = np.ones(d) if root is None else root
         width = rung.median_distance(kernel, root) * STEP**power
-        found = learned_root(
-            sample,
-            rows,
-            root / width,
-            float(ALPHAS[leader.alpha]),
-            kernel,
-            effort,
-            seed=rung.seed,
-            n_jobs=rung.n_jobs,
-            is_over=rung.log.is_over,
-        )
-        return power_of_root(found, 1.0)
+        alpha = float(ALPHAS[leader.alpha])
+        return MetricLearner(sample, rows, root / width, alpha, kernel, effort, seed=rung.seed, n_jobs=rung.n_jobs)
 
-    tasks = [(kind, fold) for kind in kinds for fold in range(len(first_roots))]
-    roots = run_tasks(learn, tasks, rung.n_jobs)
-    return [tuple(roots[at : at + len(first_roots)]) for at in range(0, len(roots), len(first_roots))]
+    def learn(fold: int) -> list[np.ndarray]:
+        learners = [learner(kind, fold) for kind in kinds]
+        learn_together(learners, effort.stages, rung.log.is_over, rung.n_jobs)
+        return [power_of_root(one.root, 1.0) for one in learners]
+
+    roots = run_tasks(learn, range(len(first_roots)), rung.n_jobs)
+    return list(zip(*roots, strict=True))
 
 
 def _improved(
