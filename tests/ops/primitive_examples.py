@@ -388,6 +388,18 @@ def grown_trees(run, draw):
         yield sums
 
 
+@example("class_derivatives")
+def log_loss_derivatives(run, draw):
+    for t in (2, 3, 20):
+        exponentials, labels = (
+            np.exp(3 * draw.floats(draw.rows, t)),
+            draw.rng.integers(t, size=draw.rows, dtype=np.int32),
+        )
+        gradients, hessians = np.empty_like(exponentials), np.empty_like(exponentials)
+        run("class_derivatives", exponentials, exponentials.sum(axis=1), labels, gradients, hessians)
+        yield from (gradients, hessians)
+
+
 @example("mondrian_leaves", "grid_cells", "write_cells")
 def partitions(run, draw):
     for d, n in [(1, 1), (3, 5), (9, 4)]:

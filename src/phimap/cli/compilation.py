@@ -51,8 +51,9 @@ def _uses(dtype: Any) -> Iterator[Callable[[], Any]]:
     # The fits above have too few rows to learn a metric.
     loss = FourierLoss.of_rows(X, y[:, None], np.ones(_ROWS), rng.standard_normal((_COLUMNS, _WIDTH)))
     yield lambda: loss(np.ones(_COLUMNS), 0.1)
-    trees = TreeRows.of(X, y[:, None].astype(np.float64), None, has_labels=False)
-    yield lambda: Boosting(trees, rate=0.1, rng=rng).grow(1).outputs(X, 1)
+    for Y, has_labels in ((y[:, None].astype(np.float64), False), (np.eye(3)[np.arange(_ROWS) % 3], True)):
+        trees = TreeRows.of(X, Y, None, has_labels=has_labels)
+        yield lambda trees=trees: Boosting(trees, rate=0.1, rng=rng).grow(1).outputs(X, 1)
     for kind in (pm.NystroemFeatures, pm.FourierFeatures):
         model = pm.KernelRegressor(kind(Gaussian(8.0), 32, random_state=0), metric=None, random_state=0)
         for values in (pm.explain.shapley_values, pm.explain.interactions):

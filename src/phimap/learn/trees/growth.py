@@ -10,7 +10,7 @@ from scipy.special import expit
 from phimap.learn.trees.bins import Bins
 from phimap.learn.trees.ensemble import BoostedTrees
 from phimap.ops import host
-from phimap.ops.primitives.boosting import BinnedRows, GrownTree, TreeLimits, grow_tree
+from phimap.ops.primitives.boosting import BinnedRows, GrownTree, TreeLimits, class_derivatives, grow_tree
 
 # Least number of rows in a leaf; least sum of the second derivatives in a leaf; penalty on the squares of leaf values,
 # in units of the second derivative of the loss of one row.
@@ -20,9 +20,9 @@ _LEAST_ROWS, _LEAST_CURVATURE, _PENALTY = 20, 1e-3, 0.1
 # directions, because probabilities depend on differences of sums; there, single targets were better on rare classes.
 _FEW_TARGETS, _TURN = 3, 3
 # Number of derivatives that are computed together: few enough for the cache to hold them.
-_BLOCK = 2**15
-# Sums of exponentials are exact to rounding between this number and its reciprocal.
-_SMALLEST_TOTAL = 1e-100
+_BLOCK = 2**16
+# Sums of exponentials in float32 are exact to rounding between this number and its reciprocal.
+_SMALLEST_TOTAL = 1e-30
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,7 @@ class Boosting:
         self._rows, self._trees, self._rng = rows, list[GrownTree](), rng
         self._limits = TreeLimits(n_leaves, _LEAST_ROWS, _LEAST_CURVATURE, _PENALTY, rate)
         self._binned = BinnedRows.of(rows.codes, rows.bins.counts)
+        self._weights = None if rows.weights is None else rows.weights.astype(np.float32)
         # Targets between 0 and 1 for labels, of standard deviation 1 for numbers (n, t).
         self._spread, targets = np.ones(rows.Y.shape[1]), rows.Y
         if not rows.has_labels:
@@ -102,7 +103,7 @@ class Boosting:
             self._spread = np.where(spread > 0, spread, 1.0)
         elif targets.shape[1] == 1:
             targets = (targets + 1) / 2
-        self._targets = targets / self._spread
+        self._targets, self._labels = targets / self._spread, rows.labels.astype(np.int32)
         means = np.average(self._targets, axis=0, weights=rows.weights)
         if rows.has_labels:
             few = np.finfo(np.float64).eps
@@ -111,7 +112,7 @@ class Boosting:
         self._baseline = means
         # Sums of the trees at the rows (n, t), and buffers: new memory would take as long as the computation.
         self._sums = np.tile(means, (len(rows.Y), 1))
-        self._gradients, self._hessians = (np.ones_like(self._sums) for _ in range(2))
+        self._gradients, self._hessians = (np.ones(self._sums.shape, np.float32) for _ in range(2))
 
     @property
     def knows_all_classes(self) -> bool:
@@ -133,30 +134,36 @@ class Boosting:
         return self.rounds(0, n_rounds)
 
     def _derivatives(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return derivatives of the loss of each row, weighted, for a round.
+        """Return derivatives of the loss of each row, weighted, for a round, in float32.
 
-        They are the first and the second derivatives (n,) along the direction of the round, and the first and the
+        Their sums over rows are float64. The derivatives are the first and the second derivatives (n,) along the direction of the round, and the first and the
         second derivatives (n, t) by the sums of the targets.
         """
-        weights, direction, gradients, hessians = self._rows.weights, self._direction(), self._gradients, self._hessians
+        gradients, hessians, direction = self._gradients, self._hessians, self._direction().astype(np.float32)
         n, t = self._sums.shape
-        curvatures = np.full(n, direction @ direction)
+        curvatures, ops = np.full(n, direction @ direction), host(np.float32)
         height = max(_BLOCK // t, 1)
         for rows in (slice(start, start + height) for start in range(0, n, height)):
-            sums, targets = self._sums[rows], self._targets[rows]
+            sums = self._sums[rows]
             if not self._rows.has_labels:
-                np.subtract(sums, targets, out=gradients[rows])
+                np.subtract(sums, self._targets[rows], out=gradients[rows])
                 continue
-            means = expit(sums) if t == 1 else _softmax(sums)
-            np.subtract(means, targets, out=gradients[rows])
-            np.multiply(means, np.subtract(1, means, out=hessians[rows]), out=hessians[rows])
+            if t == 1:
+                means = expit(sums, dtype=np.float32)
+                np.subtract(means, self._targets[rows], out=gradients[rows])
+                np.multiply(means, np.subtract(1, means, out=hessians[rows]), out=hessians[rows])
+                curvatures[rows] = hessians[rows, 0]
+                continue
+            exponentials, totals = _exponentials(sums)
+            class_derivatives(ops, exponentials, totals, self._labels[rows], gradients[rows], hessians[rows])
             # The variance of the direction's entry, if the class is drawn by the probabilities.
-            curvatures[rows] = hessians[rows, 0] if t == 1 else means @ direction**2 - (means @ direction) ** 2
-        slopes, curvatures = gradients @ direction, np.maximum(curvatures, 0.0)
-        if weights is None:
+            mean, square = exponentials @ direction / totals, exponentials @ direction**2 / totals
+            curvatures[rows] = square - mean**2
+        slopes, curvatures = gradients @ direction, np.maximum(curvatures, 0)
+        if self._weights is None:
             return slopes, curvatures, gradients, hessians
-        of_row = weights[:, None]
-        return weights * slopes, weights * curvatures, of_row * gradients, of_row * hessians
+        of_row = self._weights[:, None]
+        return self._weights * slopes, self._weights * curvatures, of_row * gradients, of_row * hessians
 
     def _direction(self) -> np.ndarray:
         """Return the direction (t,) along which the next tree lowers the loss."""
@@ -184,19 +191,21 @@ class Boosting:
         )
 
 
-def _softmax(sums: np.ndarray) -> np.ndarray:
-    """Return the softmax (n, t) of the `sums` (n, t) of each row.
+def _exponentials(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return exponentials (n, t) of the `sums` (n, t) of each row, up to a factor for each row, and their totals (n,).
 
-    The sums begin as logarithms of probabilities and change slowly, so that their exponentials rarely overflow. The
-    largest sum of each row is subtracted only if some do, because finding it takes as long as all the rest.
+    Both are float32. The sums begin as logarithms of probabilities and change slowly, so that their exponentials rarely
+    overflow. The largest sum of each row is subtracted only if some do, because finding it takes as long as all the
+    rest.
     """
-    with np.errstate(over="ignore"):
-        means = np.exp(sums)
-        totals = means @ np.ones(sums.shape[1])
-    if not (totals.min() > _SMALLEST_TOTAL and totals.max() < 1 / _SMALLEST_TOTAL):
-        means = np.exp(sums - sums.max(axis=1, keepdims=True))
-        totals = means.sum(axis=1)
-    return np.divide(means, totals[:, None], out=means)
+    ones = np.ones(sums.shape[1], np.float32)
+    with np.errstate(over="ignore", under="ignore"):
+        found = np.exp(sums, dtype=np.float32)
+        totals = found @ ones
+        if not (totals.min() > _SMALLEST_TOTAL and totals.max() < 1 / _SMALLEST_TOTAL):
+            found = np.exp(sums - sums.max(axis=1, keepdims=True), dtype=np.float32)
+            totals = found @ ones
+    return found, totals
 
 
 def _joined(trees: list[GrownTree]) -> tuple[np.ndarray, ...]:

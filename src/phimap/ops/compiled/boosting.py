@@ -1,4 +1,4 @@
-"""Growth of a decision tree, leaf by leaf, from sums of derivatives over bins."""
+"""Growth of a decision tree, leaf by leaf, from sums of derivatives over bins, and derivatives of the log loss."""
 
 from __future__ import annotations
 
@@ -142,3 +142,16 @@ def grow_tree(rows, slopes, curvatures, gradients, hessians, limits, sums):
             children[parents[leaf, 0], parents[leaf, 1]] = -1 - leaf
     n_splits = n_leaves - 1
     return columns[:n_splits].copy(), places[:n_splits].copy(), children[:n_splits].copy(), values[:n_leaves].copy()
+
+
+@compiled
+def class_derivatives(exponentials, totals, labels, gradients, hessians):
+    """Set gradients and hessians (n, t) of the log loss; see the primitive."""
+    one = totals.dtype.type(1)
+    for i in range(exponentials.shape[0]):
+        factor = one / totals[i]
+        for target in range(exponentials.shape[1]):
+            probability = exponentials[i, target] * factor
+            gradients[i, target] = probability
+            hessians[i, target] = probability * (one - probability)
+        gradients[i, labels[i]] -= one

@@ -203,3 +203,53 @@ def _(
     ):
         raise ValueError("derivatives and `sums` must have a number for each row. Fit the model again.")
     return GrownTree(*boosting.grow_tree(rows, slopes, curvatures, gradients, hessians, limits, sums))
+
+
+@host_primitive
+def class_derivatives(
+    ops: Ops,
+    exponentials: np.ndarray,
+    totals: np.ndarray,
+    labels: np.ndarray,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+) -> None:
+    r"""Set the derivatives of the log loss of t classes by the sums of the classes.
+
+    Parameters
+    ----------
+    ops : Ops
+    exponentials : ndarray of shape (n, t)
+        Exponentials of the sums of each row; a factor for each row does not matter.
+    totals : ndarray of shape (n,)
+        Sums of the exponentials of each row.
+    labels : ndarray of int32, shape (n,)
+        The class of each row.
+    gradients, hessians : ndarray of shape (n, t)
+        Receive the first derivatives ``p - y`` and the second derivatives ``p (1 - p)``, with p the probabilities and y
+        the indicators of the classes.
+    """
+    probabilities = exponentials / totals[:, None]
+    gradients[:] = probabilities
+    hessians[:] = probabilities * (1 - probabilities)
+    gradients[np.arange(len(labels)), labels] -= 1
+
+
+@class_derivatives.override("numpy")
+def _(
+    ops: Ops,
+    exponentials: np.ndarray,
+    totals: np.ndarray,
+    labels: np.ndarray,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+) -> None:
+    from phimap.ops.compiled import boosting
+
+    # The compiled loop does not check bounds.
+    n, t = exponentials.shape
+    if not gradients.shape == hessians.shape == (n, t) or not len(totals) == len(labels) == n:
+        raise ValueError("derivatives, `totals` and `labels` must have a number for each row. Fit the model again.")
+    if n and not 0 <= labels.min() <= labels.max() < t:
+        raise ValueError(f"`labels` must be classes below {t}, got {labels.max()}. Fit the model again.")
+    boosting.class_derivatives(exponentials, totals, labels, gradients, hessians)
