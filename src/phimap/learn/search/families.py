@@ -41,15 +41,16 @@ def median_length_scale(
         return 1.0
     if weights is not None and np.ptp(weights) > 0:
         return _weighted_median(distances, _above_diagonal(np.outer(weights, weights))[positive])
-    # The median by NumPy takes several times as long, because it looks for NaN.
+    # The median by NumPy takes several times as long, because it divides the numbers at several places.
     middle = distances.size // 2
-    places = [middle] if distances.size % 2 else [middle - 1, middle]
-    return float(np.partition(distances, places)[places].mean())
+    distances.partition(middle)
+    lower = distances[middle] if distances.size % 2 else distances[:middle].max()
+    return float(np.mean([lower, distances[middle]]))
 
 
 def _above_diagonal(matrix: np.ndarray) -> np.ndarray:
     """Return the entries of a square matrix above its diagonal, row by row."""
-    return np.concatenate([row[i + 1 :] for i, row in enumerate(matrix)])
+    return np.concatenate([np.empty(0), *(row[i + 1 :] for i, row in enumerate(matrix))])
 
 
 def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:

@@ -136,8 +136,8 @@ class Boosting:
     def _derivatives(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return derivatives of the loss of each row, weighted, for a round, in float32.
 
-        Their sums over rows are float64. The derivatives are the first and the second derivatives (n,) along the direction of the round, and the first and the
-        second derivatives (n, t) by the sums of the targets.
+        They are the first and the second derivatives (n,) along the direction of the round, and the first and the
+        second derivatives (n, t) by the sums of the targets. Their sums over rows are float64.
         """
         gradients, hessians, direction = self._gradients, self._hessians, self._direction().astype(np.float32)
         n, t = self._sums.shape
