@@ -115,3 +115,17 @@ def test_orders_below_the_steps_between_looks(size, rng):
     A, B = matrix(size, rng), rng.standard_normal((size, 1))
     exact = ExactShiftedInverse(BlockTriangle.from_dense(A), B)
     np.testing.assert_allclose(lanczos(A, B).rhs_form(SHIFTS), exact.rhs_form(SHIFTS), rtol=64 * EPS * CONDITION)
+
+
+@pytest.mark.parametrize("rank", [12, 9])
+def test_a_thin_factor_gives_the_functions_of_its_product(rng, rank):
+    """Mutants: no part outside of the span of the factor, in any of the functions."""
+    F = rng.standard_normal((40, rank)) @ rng.standard_normal((rank, 12))
+    B, R, P = (rng.standard_normal(shape) for shape in ((40, 2), (40, 3), (5, 40)))
+    matrix, chosen = BlockTriangle.from_dense(F @ F.T, 16), np.array([3, 17, 30])
+    thin = ExactShiftedInverse(matrix, B, lambda vectors: P @ vectors, R, factor=F)
+    exact = ExactShiftedInverse(matrix, B, lambda vectors: P @ vectors, R)
+    for name in ("projected_solutions", "rhs_form", "quadratic_forms", "trace", "diagonals"):
+        np.testing.assert_allclose(getattr(thin, name)(SHIFTS), getattr(exact, name)(SHIFTS), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(thin.rhs_form(SHIFTS, 2), exact.rhs_form(SHIFTS, 2), rtol=1e-7)
+    np.testing.assert_allclose(thin.block(0.1, chosen), exact.block(0.1, chosen), rtol=1e-7, atol=1e-9)

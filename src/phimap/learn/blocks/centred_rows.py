@@ -14,6 +14,9 @@ from phimap.packed import PackedArray
 
 # Number of columns of the features that one task multiplies.
 _COLUMNS = 512
+# With at least this many rows for each column, a QR decomposition of the rows and an eigendecomposition of the order of
+# the columns take less time than an eigendecomposition of the order of the rows.
+_THIN = 1.5
 # Bound of the rounding error of a centred feature, in multiples of the machine epsilon times the mean of its column.
 # The feature and the mean both have rounding errors.
 _ROUNDED = 4.0
@@ -39,6 +42,10 @@ class CentredRows(ABC):
     @abstractmethod
     def gram(self) -> BlockTriangle:
         """Inner products of the rows (n, n)."""
+
+    def thin_factor(self) -> np.ndarray | None:
+        """Return F (n, m) with ``gram() = F F^T`` if it has clearly fewer columns than rows, else None."""
+        return None
 
     @abstractmethod
     def combine(self, A: np.ndarray) -> np.ndarray:
@@ -67,6 +74,10 @@ class DenseRows(CentredRows):
 
     def gram(self) -> BlockTriangle:
         return _gram(times_root(self._centred, self._weights), self._n_jobs)
+
+    def thin_factor(self) -> np.ndarray | None:
+        n_rows, n_columns = self._centred.shape
+        return times_root(self._centred, self._weights) if _THIN * n_columns < n_rows else None
 
     def combine(self, A: np.ndarray) -> np.ndarray:
         A = times_root(A, self._weights)

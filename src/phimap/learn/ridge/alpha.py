@@ -77,7 +77,9 @@ def choose_alpha(
     size = objective.matrix.size
     if objective.exact or size <= _EXACT_ORDER:
         grid = _grid(lowest, highest)
-        inverse = ExactShiftedInverse(objective.matrix, objective.rhs, objective.project, objective.vectors)
+        inverse = ExactShiftedInverse(
+            objective.matrix, objective.rhs, objective.project, objective.vectors, objective.factor
+        )
         scores = _scores(objective, inverse, grid)
         best, known = _refined(objective, inverse, grid, scores), np.isfinite(scores)
         held_out = objective.held_out_scores(inverse, best)

@@ -151,6 +151,8 @@ class AlphaObjective(ABC):
         Projection P of solutions that the score needs, see `ShiftedInverse`.
     vectors : ndarray of shape (m, k), optional
         Vectors whose quadratic forms the score needs.
+    factor : ndarray of shape (m, p), optional
+        F with ``A = F F^T`` and fewer columns than rows, see `ExactShiftedInverse`.
     """
 
     #: Value of `LinearSolution.criterion`.
@@ -168,8 +170,9 @@ class AlphaObjective(ABC):
         noise: float = 0.0,
         project: Projection | None = None,
         vectors: np.ndarray | None = None,
+        factor: np.ndarray | None = None,
     ):
-        self.matrix, self.rhs, self.eps, self.noise = matrix, rhs, eps, noise
+        self.matrix, self.rhs, self.eps, self.noise, self.factor = matrix, rhs, eps, noise, factor
         self.uncentred = matrix if uncentred is None else uncentred
         self.project, self.vectors = project, vectors
 
@@ -370,7 +373,8 @@ class LeaveOneOutError(AlphaObjective):
     ):
         self._Y, self._weights, self._shares = Y, weights, weight_shares(weights, Y.shape[0])
         self._chooses = slice(None) if chooses is None else chooses
-        super().__init__(matrix, rhs, eps, noise=rows.noise(eps, total_weight(weights, Y.shape[0])))
+        noise = rows.noise(eps, total_weight(weights, Y.shape[0]))
+        super().__init__(matrix, rhs, eps, noise=noise, factor=rows.thin_factor())
 
     def score(self, inverse: Any, shifts: np.ndarray) -> np.ndarray:
         some = self._chooses

@@ -66,40 +66,70 @@ class ExactShiftedInverse(ShiftedInverse):
         P; None for the identity.
     R : ndarray of shape (m, k) or None
         None if `quadratic_forms` is not needed.
+    factor : ndarray of shape (m, p) or None
+        F with ``A = F F^T``, if there is one with fewer columns than rows.
 
     Notes
     -----
-    **Error.** Rounding. **Cost.** About 9 m^3 flops and two m x m arrays.
-    **Differs from the source in** nothing.
+    With ``F = Q T``, where Q has orthonormal columns, and with the eigenvectors S of ``T T^T``, the columns of ``V = Q
+    S`` are eigenvectors of A. All others have the eigenvalue 0, so with the diagonal matrix D of the ``1 / (a + lam)``
+    the inverse is ``V D V^T + (I - V V^T) / lam``.
+
+    **Error.** Rounding. **Cost.** About 9 m^3 flops and two m x m arrays. With a factor, about ``6 m p^2 + 9 p^3``
+    flops and two m x p arrays. **Differs from the source in** nothing.
     """
 
     def __init__(
-        self, matrix: BlockTriangle, B: np.ndarray, project: Projection | None = None, R: np.ndarray | None = None
+        self,
+        matrix: BlockTriangle,
+        B: np.ndarray,
+        project: Projection | None = None,
+        R: np.ndarray | None = None,
+        factor: np.ndarray | None = None,
     ):
         with single_threaded_blas():
-            eigenvalues, self._vectors = np.linalg.eigh(matrix.to_dense())
+            if factor is None:
+                eigenvalues, self._vectors = np.linalg.eigh(matrix.to_dense())
+            else:
+                Q, triangle = np.linalg.qr(factor)
+                eigenvalues, vectors = np.linalg.eigh(triangle @ triangle.T)
+                self._vectors = Q @ vectors
             self._coordinates = self._vectors.T @ B
             self._projected = self._vectors if project is None else project(self._vectors)
             self._squares = None if R is None else np.square(self._vectors.T @ R)
-        self.least_eigenvalue = float(eigenvalues[0])
+            # The parts of B, of R and of the identity outside of the span of the vectors; 0 if the vectors are a basis.
+            self._outside, self._outside_form, self._outside_squares, self._outside_diagonal = 0.0, 0.0, 0.0, 0.0
+            if factor is not None:
+                outside = B - self._vectors @ self._coordinates
+                self._outside = outside if project is None else project(outside)
+                self._outside_form = np.square(outside).sum()
+                self._outside_diagonal = np.maximum(1 - np.square(self._vectors).sum(axis=1), 0)
+                if R is not None and self._squares is not None:
+                    self._outside_squares = np.maximum(np.square(R).sum(axis=0) - self._squares.sum(axis=0), 0)
+        self.least_eigenvalue = float(eigenvalues[0]) if factor is None else 0.0
         # Rounding can leave the zero eigenvalues of a singular matrix slightly negative.
         self._eigenvalues = np.maximum(eigenvalues, 0)
 
     def projected_solutions(self, shifts: np.ndarray) -> np.ndarray:
         with single_threaded_blas():
             return np.stack(
-                [self._projected @ (self._coordinates * inverse[:, None]) for inverse in self._inverses(shifts)]
+                [
+                    self._projected @ (self._coordinates * inverse[:, None]) + self._outside / shift
+                    for shift, inverse in zip(shifts, self._inverses(shifts), strict=True)
+                ]
             )
 
     def rhs_form(self, shifts: np.ndarray, power: int = 1) -> np.ndarray:
-        return (self._inverses(shifts) ** power * np.square(self._coordinates).sum(axis=1)).sum(axis=1)
+        inside = (self._inverses(shifts) ** power * np.square(self._coordinates).sum(axis=1)).sum(axis=1)
+        return inside + self._outside_form / np.asarray(shifts) ** power
 
     def quadratic_forms(self, shifts: np.ndarray) -> np.ndarray:
         with single_threaded_blas():
-            return self._inverses(shifts) @ self._squares
+            return self._inverses(shifts) @ self._squares + self._outside_squares / np.asarray(shifts)[:, None]
 
     def trace(self, shifts: np.ndarray) -> np.ndarray:
-        return self._inverses(shifts).sum(axis=1)
+        n_outside = len(self._vectors) - self._eigenvalues.size
+        return self._inverses(shifts).sum(axis=1) + n_outside / np.asarray(shifts)
 
     def trace_standard_deviation(self, shifts: np.ndarray) -> np.ndarray:
         return np.zeros(np.shape(shifts))
@@ -107,13 +137,16 @@ class ExactShiftedInverse(ShiftedInverse):
     def diagonals(self, shifts: np.ndarray) -> np.ndarray:
         """Diagonals of ``(A + lam I)^{-1}`` (g, m)."""
         with single_threaded_blas():
-            return self._inverses(shifts) @ np.square(self._vectors).T
+            inside = self._inverses(shifts) @ np.square(self._vectors).T
+        return inside + self._outside_diagonal / np.asarray(shifts)[:, None]
 
     def block(self, shift: float, rows: np.ndarray) -> np.ndarray:
         """The entries (r, r) of ``(A + lam I)^{-1}`` at some rows and columns."""
-        vectors = self._vectors[rows]
+        vectors, inverses = self._vectors[rows], self._inverses(np.array([shift]))
         with single_threaded_blas():
-            return (vectors * self._inverses(np.array([shift]))) @ vectors.T
+            if self._vectors.shape[0] == self._vectors.shape[1]:
+                return (vectors * inverses) @ vectors.T
+            return (vectors * (inverses - 1 / shift)) @ vectors.T + np.eye(rows.size) / shift
 
     def _inverses(self, shifts: np.ndarray) -> np.ndarray:
         """``1 / (a + lam)`` (g, m)."""
