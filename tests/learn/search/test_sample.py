@@ -26,9 +26,9 @@ def test_folds_hold_classes_in_proportion(rng, n_rows):
         assert abs((labels[held_out] == "rare").sum() - n_rare * len(held_out) / n_rows) <= 1
 
 
-def test_folds_without_labels_take_every_fourth_row():
+def test_folds_without_labels_take_every_third_row():
     folds = sample_of(np.arange(10), by_class=False).folds()
-    assert [held_out.tolist() for _, held_out in folds] == [[0, 4, 8], [1, 5, 9], [2, 6], [3, 7]]
+    assert [held_out.tolist() for _, held_out in folds] == [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8]]
 
 
 def test_the_first_rows_hold_classes_in_proportion(rng):

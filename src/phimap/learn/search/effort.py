@@ -11,7 +11,7 @@ from phimap.config import thread_count
 #: Largest number of rows of a trial that compares widths.
 TRIAL_ROWS = 8000
 # Numbers of features that the maps of a rung may have, and largest number that `trial_bytes` counts for the maps of
-# four folds, which are used only if there are few rows.
+# three folds, which are used only if there are few rows.
 _WIDTHS, _WIDEST_OF_FEW = (256, 512, 1024, 2048), 1024
 
 
@@ -19,10 +19,10 @@ def trial_bytes(width: int) -> int:
     """Return the bytes that a trial with maps of `width` features takes.
 
     A trial of many rows stores the features in float32. A trial of few rows stores a Gram matrix and a map for each of
-    four folds. The larger of these two numbers counts. A map, a Gram matrix, a copy that is factorised, and partial
+    three folds. The larger of these two numbers counts. A map, a Gram matrix, a copy that is factorised, and partial
     sums are added.
     """
-    return max(4 * TRIAL_ROWS * width, 64 * min(width, _WIDEST_OF_FEW) ** 2) + 28 * width**2
+    return max(4 * TRIAL_ROWS * width, 48 * min(width, _WIDEST_OF_FEW) ** 2) + 28 * width**2
 
 
 @dataclass(frozen=True)
