@@ -143,40 +143,41 @@ def test_a_stage_goes_on_if_the_noise_may_hide_its_gain(rng, monkeypatch, gain, 
     assert len(begun) == (effort.least_stages + 1 if ends else effort.stages)
 
 
+def learners_of(sample):
+    """A learner of a diagonal metric and one of a full metric."""
+    kernel, rows = pm.kernels.Matern(nu=1.5), np.arange(sample.n_rows)
+    return [
+        MetricLearner(sample, rows, start, 1e-4, kernel, EFFORTS["normal"], seed=0, n_jobs=1)
+        for start in (np.full(12, 0.3), 0.3 * np.eye(12))
+    ]
+
+
 @pytest.mark.parametrize(("n_rows", "errors", "stops"), [(4000, 1.5, True), (4000, 1.1, False), (2400, 1.5, False)])
 def test_a_learner_that_errs_clearly_more_gets_no_large_stage(rng, monkeypatch, n_rows, errors, stops):
     """With few rows, the later stages are no larger than the first, and every learner has them."""
-    sample, kernel, effort = sample_of_two(rng, n_rows), pm.kernels.Matern(nu=1.5), EFFORTS["normal"]
-    monkeypatch.setattr(gradient.FourierLoss, "__call__", lambda self, root, alpha: (0.0, np.zeros(root.shape), 0.0))
-    monkeypatch.setattr(gradient, "_gain", lambda before, after: ((before - after).sum() / before.sum(), 0.01))
-    monkeypatch.setattr(
-        MetricLearner, "_squares", lambda self, loss, values: np.ones(9) * (1, errors)[self.root.ndim - 1]
-    )
     begun = {1: 0, 2: 0}
-    minimised = MetricLearner._minimised
+
+    def counted(learner, loss):
+        begun[learner.root.ndim] += 1
+        return learner._values
+
+    monkeypatch.setattr(MetricLearner, "_minimised", counted)
     monkeypatch.setattr(
-        MetricLearner,
-        "_minimised",
-        lambda self, loss: (begun.update({self.root.ndim: begun[self.root.ndim] + 1}), minimised(self, loss))[1],
+        MetricLearner, "_squares", lambda self, loss, values: np.full(9, {1: 1.0, 2: errors}[self.root.ndim])
     )
-    starts = np.full(12, 0.3), 0.3 * np.eye(12)
-    learners = [MetricLearner(sample, np.arange(n_rows), one, 1e-4, kernel, effort, seed=0, n_jobs=1) for one in starts]
-    learn_together(learners, effort.stages, lambda: False, 1)
-    # The seventh stage is not tested, and the next one finds that it has gained nothing.
+    monkeypatch.setattr(gradient, "_gain", lambda before, after: ((before - after).sum() / before.sum(), 0.01))
+    learn_together(learners_of(sample_of_two(rng, n_rows)), EFFORTS["normal"].stages, lambda: False, 1)
+    # The seventh stage is not tested. The eighth finds that it has gained nothing.
     assert begun == {1: 7, 2: 6 if stops else 7}
 
 
 def test_learners_are_compared_on_the_same_rows(rng):
     """The rows do not depend on the stages that a learner has had."""
-    sample, kernel, effort = sample_of_two(rng), pm.kernels.Matern(nu=1.5), EFFORTS["normal"]
-    starts = np.full(12, 0.3), 0.3 * np.eye(12)
-    first, second = (
-        MetricLearner(sample, np.arange(1200), one, 1e-4, kernel, effort, seed=0, n_jobs=1) for one in starts
-    )
-    expected = second.validation_squares()
+    first, second = learners_of(sample_of_two(rng))
+    start, expected = first._values, second.validation_squares()
     np.testing.assert_allclose(first.validation_squares(), expected, rtol=1e-3)
     first.learn(1, lambda: False)
-    first._values = np.concatenate([[0.0], np.ones(12)])
+    first._values = start
     np.testing.assert_allclose(first.validation_squares(), expected, rtol=1e-3)
 
 
