@@ -96,6 +96,7 @@ def fitted_models() -> dict[str, Any]:
         "weighted": pm.FourierFeatures(projection="spherical-radial", **fixed).fit(X),
         "sparse-grid": pm.FourierFeatures(projection="sparse-grid", n_components=22, random_state=0).fit(X),
         "subsets": pm.FourierFeatures(additive, **fixed).fit(wide),
+        "series": pm.DotProductFeatures(pm.kernels.Gaussian(8.0), **fixed).fit(wide),
         "sphere": pm.FourierFeatures(projection="ssf", **fixed).fit(np.tile(wide, 3)),
         "rotated": pm.FourierFeatures(projection="ssf", **fixed).fit(np.tile(wide, 7)),
     }

@@ -11,7 +11,7 @@ import phimap as pm
 
 LEARNERS = {
     "regressor": lambda: pm.KernelRegressor("gaussian", 64, metric=None, alpha=0.1, random_state=0),
-    "huber": lambda: pm.KernelRegressor("gaussian", 64, metric=None, alpha=0.1, loss="huber", random_state=0),
+    "huber": lambda: pm.KernelRegressor("gaussian", 64, metric=None, alpha=1.0, loss="huber", random_state=0),
     "classifier": lambda: pm.KernelClassifier("gaussian", 64, metric=None, alpha=0.1, random_state=0),
     "logistic": lambda: pm.KernelClassifier("gaussian", 64, metric=None, alpha=0.1, loss="logistic", random_state=0),
     "stochastic regressor": lambda: pm.DoublyStochasticRegressor(n_components=64, random_state=0),
