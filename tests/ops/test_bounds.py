@@ -7,7 +7,7 @@ import pytest
 
 from phimap.ops import host
 from phimap.ops.primitives.activation import interpolate, rectify
-from phimap.ops.primitives.boosting import BinnedRows, TreeLimits, grow_tree
+from phimap.ops.primitives.boosting import BinnedRows, TreeLimits, class_derivatives, grow_tree
 from phimap.ops.primitives.convolutions import convolution_transforms, convolutions
 from phimap.ops.primitives.cosines import cos_shift, cos_sin
 from phimap.ops.primitives.fastfood_blocks import fastfood_blocks
@@ -43,6 +43,7 @@ def samples(columns: np.ndarray, width: int = 8) -> tuple:
 
 KEYS = np.zeros(2, np.uint64)
 LIMITS = TreeLimits(2, 1, 0.0, 0.1, 0.1)
+LABELS = np.array([0, 1, 1], np.int32)
 THREE_ROWS = BinnedRows.of(np.zeros((1, 3), np.uint8), places(1))
 
 CALLS = {
@@ -63,6 +64,11 @@ CALLS = {
         OPS, THREE_ROWS, ones(3), ones(3), *[ones(3, 2)] * 2, LIMITS, ones(3, 1)
     ),
     "boosting: a code outside": lambda: BinnedRows.of(np.full((1, 3), 2, np.uint8), places(2)),
+    "boosting: few labels": lambda: class_derivatives(OPS, ones(3, 2), ones(3), LABELS[:2], *[ones(3, 2)] * 2),
+    "boosting: few totals": lambda: class_derivatives(OPS, ones(3, 2), ones(2), LABELS, *[ones(3, 2)] * 2),
+    "boosting: narrow derivatives": lambda: class_derivatives(OPS, ones(3, 2), ones(3), LABELS, *[ones(3, 1)] * 2),
+    "boosting: a label outside": lambda: class_derivatives(OPS, ones(3, 1), ones(3), LABELS, *[ones(3, 1)] * 2),
+    "boosting: a negative label": lambda: class_derivatives(OPS, ones(3, 2), ones(3), -LABELS, *[ones(3, 2)] * 2),
     "cells: many partitions": lambda: write_cells(OPS, KEYS[None], 4, 4, 1.0, ones(1, 4)),
     "cells: a narrow output": lambda: write_cells(OPS, KEYS[None], 4, 8, 1.0, ones(1, 7)),
     "mondrian: a box of more columns": lambda: mondrian_leaves(OPS, ones(2, 3), ones(4), ones(4), KEYS),

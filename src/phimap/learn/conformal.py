@@ -38,7 +38,7 @@ class ErrorScale(Record):
     -----
     Ridge regression of the logarithms of absolute errors, whose alpha minimises the leave-one-out error. If the errors
     do not vary with x, alpha is large and the scale is constant. **Cost.** An eigendecomposition of the order of the
-    rows, at most 768.
+    rows, at most 768, or of the features if they are clearly fewer.
     """
 
     coef: np.ndarray = field(metadata=of_floats("m", "t"))

@@ -158,6 +158,15 @@ def test_leave_one_out_is_leaving_one_out():
     )
 
 
+@pytest.mark.parametrize(("m", "order"), [(8, 8), (26, 26), (27, 40), (60, 40)])
+def test_leave_one_out_decomposes_the_smaller_matrix(monkeypatch, rng, m, order):
+    """Mutants: no factor of the rows; always the order of the features."""
+    orders, eigh = [], np.linalg.eigh
+    monkeypatch.setattr(np.linalg, "eigh", lambda matrix: (orders.append(len(matrix)), eigh(matrix))[1])
+    solve_ridge_dual(rng.standard_normal((40, m)), rng.standard_normal((40, 1)))
+    assert orders == [order]
+
+
 def test_extreme_rows_fool_generalised_cross_validation_and_not_held_out_rows(searched):
     """A few rows far from all others, on which a weakly regularised fit fails."""
     rng = np.random.default_rng(0)

@@ -16,6 +16,13 @@ from phimap.learn.search.kernel import STATIONARY
 FACTORS = (1 / 16, 1 / 4, 1 / 2, 1, 2, 4, 16)
 
 
+@pytest.mark.parametrize("n_rows", [3, 4, 8])
+def test_the_median_of_an_even_number_lies_between_two(rng, n_rows):
+    """Of 3, of 6 and of 28 distances. Mutant: the larger of the two."""
+    X = rng.standard_normal((n_rows, 2))
+    assert median_length_scale(X) == pytest.approx(np.median(pdist(X)), rel=1e-12)
+
+
 @pytest.mark.parametrize(
     ("kernel", "metric"),
     [(Gaussian(), "euclidean"), (Matern(), "euclidean"), (Cauchy(), "euclidean"), (Laplacian(3.0), "cityblock")],

@@ -60,9 +60,9 @@ def test_outputs_of_one_target_are_those_of_scikit_learn(rng, kind, dtype, weigh
     assert all(holds for holds, _ in trees.requirements())
 
 
-@pytest.mark.parametrize("shift", [0, 60, -60, 800, -800])
+@pytest.mark.parametrize("shift", [0, 60, -60, -95, 800, -800])
 def test_probabilities_of_sums_of_any_size(shift, rng):
-    """Mutant: exponentials of the sums themselves, which overflow or vanish."""
+    """Mutants: exponentials of the sums themselves, which overflow or vanish; totals with few digits, as at -95."""
     sums = shift + rng.standard_normal((50, 4))
     exponentials, totals = _exponentials(sums)
     np.testing.assert_allclose(exponentials / totals[:, None], softmax(sums, axis=1), rtol=1e-5)

@@ -128,8 +128,7 @@ class ExactShiftedInverse(ShiftedInverse):
             return self._inverses(shifts) @ self._squares + self._outside_squares / np.asarray(shifts)[:, None]
 
     def trace(self, shifts: np.ndarray) -> np.ndarray:
-        n_outside = len(self._vectors) - self._eigenvalues.size
-        return self._inverses(shifts).sum(axis=1) + n_outside / np.asarray(shifts)
+        return self._inverses(shifts).sum(axis=1) + self._n_outside / np.asarray(shifts)
 
     def trace_standard_deviation(self, shifts: np.ndarray) -> np.ndarray:
         return np.zeros(np.shape(shifts))
@@ -144,9 +143,14 @@ class ExactShiftedInverse(ShiftedInverse):
         """The entries (r, r) of ``(A + lam I)^{-1}`` at some rows and columns."""
         vectors, inverses = self._vectors[rows], self._inverses(np.array([shift]))
         with single_threaded_blas():
-            if self._vectors.shape[0] == self._vectors.shape[1]:
+            if not self._n_outside:
                 return (vectors * inverses) @ vectors.T
             return (vectors * (inverses - 1 / shift)) @ vectors.T + np.eye(rows.size) / shift
+
+    @property
+    def _n_outside(self) -> int:
+        """Number of eigenvectors, all with the eigenvalue 0, that are not stored."""
+        return self._vectors.shape[0] - self._vectors.shape[1]
 
     def _inverses(self, shifts: np.ndarray) -> np.ndarray:
         """``1 / (a + lam)`` (g, m)."""

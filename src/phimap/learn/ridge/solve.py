@@ -31,7 +31,7 @@ from phimap.learn.weights import weighted_mean
 from phimap.ops import single_threaded_blas
 
 #: Up to this number of rows, the leave-one-out error is computed exactly, by an eigendecomposition of a matrix whose
-#: order is the number of rows.
+#: order is the number of rows, or the number of features if it is clearly smaller.
 LEAVE_ONE_OUT_ROWS = 2048
 # Largest number of retries of a factorisation at a chosen alpha, each with ten times the alpha.
 _RETRIES = 4

@@ -34,7 +34,8 @@ _SPARE = 3
 # errors may hide such a gain.
 _LEAST_GAIN, _HIDDEN_GAIN = 0.005, 0.02
 # A learner gets no later stages if the best learner has an error that is smaller by this share, plus this number of
-# standard errors. It happened on six tables that are not reported, and none of them chose the kind that was stopped.
+# standard errors. On six tables that are not among those of docs/results/tabular.md it happened, and none of
+# them chose the kind that was stopped.
 _CLEAR_GAIN, _DEVIATIONS = 0.1, 2.0
 # Number of first stages, which have fewer rows and directions than later stages.
 _SMALL_STAGES = 6

@@ -251,5 +251,7 @@ def _(
     if not gradients.shape == hessians.shape == (n, t) or not len(totals) == len(labels) == n:
         raise ValueError("derivatives, `totals` and `labels` must have a number for each row. Fit the model again.")
     if n and not 0 <= labels.min() <= labels.max() < t:
-        raise ValueError(f"`labels` must be classes below {t}, got {labels.max()}. Fit the model again.")
+        raise ValueError(
+            f"`labels` must be from 0 to {t - 1}, got {labels.min()} to {labels.max()}. Fit the model again."
+        )
     boosting.class_derivatives(exponentials, totals, labels, gradients, hessians)
