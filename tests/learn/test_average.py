@@ -74,6 +74,32 @@ def test_final_trees_that_grow_beside_others_are_those_that_grow_later(data):
         np.testing.assert_array_equal(getattr(later, name), getattr(beside, name))
 
 
+def test_trees_are_grown_again_if_many_rows_were_left_out(data, monkeypatch):
+    """Below one row in eight, the trees that were grown without these rows are those of the model."""
+    X, y, _, _ = data
+    monkeypatch.setattr(average, "FOLDED_ROWS", 0)
+    monkeypatch.setattr(average, "_SMALL_ROWS", 0)
+    monkeypatch.setattr(average, "MOST_SCALE_ROWS", 10)
+    sizes = []
+
+    class Watched(Boosting):
+        def grow(self, n_rounds):
+            sizes.append(len(self._rows.Y))
+            return super().grow(n_rounds)
+
+    monkeypatch.setattr(average, "Boosting", Watched)
+    again = pm.KernelRegressor(**FAST).fit(X, y).trees_
+    left_out = len(X) - min(sizes)
+    assert set(sizes) == {len(X) - left_out, len(X)}
+    sizes.clear()
+    # Just enough of the rows are grown on.
+    monkeypatch.setattr(average, "_FEW_LEFT_OUT", len(X) // left_out)
+    kept = pm.KernelRegressor(**FAST).fit(X, y).trees_
+    assert set(sizes) == {len(X) - left_out}
+    assert (kept.share, kept.roots.size) == (again.share, again.roots.size)
+    np.testing.assert_array_equal(kept.errors, again.errors)
+
+
 def test_folds_of_trees_hold_classes_in_proportion(rng):
     labels = (rng.permutation(200) < 11).astype(np.intp)
     rows = SimpleNamespace(X=np.zeros((200, 1)), labels=labels, has_labels=True)

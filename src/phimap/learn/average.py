@@ -67,6 +67,9 @@ _FEW_LEAVES = 16
 # Bytes that one bin takes: three sums in float64 for each leaf of the trees that grow at the same time, one a fold and
 # one for all rows.
 _BIN_BYTES = 24 * max((FOLDS + 1) * _FEW_LEAVES, 2 * _ONE.n_leaves, 2 * _SEVERAL.n_leaves)
+# If fewer than one row in this number is left out, the trees that were grown without these rows are kept. Trees of all
+# rows would take as long again.
+_FEW_LEFT_OUT = 8
 # Trees are kept only if they lower the squared error by at least `_LEAST_GAIN` times the squared error without trees.
 # This gain must also be at least `_LEAST_RATIO` times its standard error over rows or units.
 _LEAST_GAIN, _LEAST_RATIO = 0.005, 1.0
@@ -129,8 +132,10 @@ def with_trees(
 
     The rows left out are the validation rows; below 8,000 rows, a third of all rows, but at most 1,600; below 4,000
     rows, all rows except those reserved for intervals, in three folds. While the share is chosen, trees are grown
-    without the reserved rows, too. The same number of rounds is then grown on all rows. **Cost.** Twice the cost of the
-    boosting; with folds, three times.
+    without the reserved rows, too. The same number of rounds is then grown on all rows, unless fewer than one row in
+    eight was left out.
+
+    **Cost.** Twice the cost of the boosting, once if few rows are left out; with folds, three times.
     """
     n_jobs = settings.n_jobs
     with stages.stage("trees", most_rounds(fitted.targets.n_outputs), "rounds") as advance:
@@ -153,10 +158,11 @@ def with_trees(
             for fold in range(folds.max() + 1)
         ]
         criterion = Criterion.of(settings.scoring, fitted.targets)
-        final = boosting_of(every)
+        grows_again = len(parts) > 1 or len(held) * _FEW_LEFT_OUT > len(keys)
+        final = boosting_of(every) if grows_again else parts[0][0]
         # Several threads grow the final trees at the same time. A single thread grows them once the number of rounds is
         # known, so that it grows no round too many.
-        beside = [final] if thread_count(n_jobs) > 1 else []
+        beside = [final] if grows_again and thread_count(n_jobs) > 1 else []
         chosen = _chosen(parts, X_held, (left_out, places), fitted.targets, criterion, n_jobs, advance, beside)
         if chosen is None:
             return fitted, left_out

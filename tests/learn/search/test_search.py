@@ -13,12 +13,19 @@ from sklearn.linear_model import RidgeCV
 
 import phimap as pm
 from phimap.learn.search.effort import EFFORTS, trial_bytes
-from phimap.learn.search.families import KernelFamily, default_families, landmarks, partners, radial
+from phimap.learn.search.families import (
+    KernelFamily,
+    default_families,
+    landmarks,
+    partners,
+    radial,
+    random_features,
+)
 from phimap.learn.search.kernel import KernelSpec
 from phimap.learn.search.log import TrialEntry, TrialLog
 from phimap.learn.search.rung import KernelCandidate, Rung
 from phimap.learn.search.sample import SearchSample
-from phimap.learn.search.search import search
+from phimap.learn.search.search import _improved, search
 from phimap.learn.search.trial import TrialResult
 from phimap.learn.search.width import most_components
 from phimap.ops import numpy_ops
@@ -85,9 +92,7 @@ def test_a_sibling_of_nearly_equal_error_is_tried_at_the_last_rung(rng, monkeypa
 
     def evaluate(rung, candidates):
         found = [errors.get((one.family.name, rung.n_components), 0.5) for one in candidates]
-        for one, its_error in zip(candidates, found, strict=True):
-            entry = TrialEntry(one.family.name, "none", 0, 1.0, rung.n_components, rung.sample.n_rows, its_error)
-            rung.log.entries.append(entry)
+        log_trials(rung, candidates, found)
         return [replace(one, result=TrialResult(e, 6, [])) for one, e in zip(candidates, found, strict=True)]
 
     monkeypatch.setattr(Rung, "evaluate", evaluate)
@@ -95,6 +100,54 @@ def test_a_sibling_of_nearly_equal_error_is_tried_at_the_last_rung(rng, monkeypa
     families, sample = default_families((), 2), SearchSample(X, X[:, :1], np.ones(len(X)))
     found = search(families, [sample], EFFORTS["normal"], seed=0, n_jobs=1, log=TrialLog())
     assert found.family.name == expected
+
+
+def test_only_the_best_candidate_tries_larger_length_scales(monkeypatch):
+    """Mutants: no larger length scales for anybody, or for all."""
+    asked = []
+
+    def at_widths(rung, candidate, powers):
+        asked.append((candidate.family.name, tuple(powers)))
+        errors = [candidate.error * (0.9 if power in (-1, 1) else 1.1) for power in powers]
+        return [
+            replace(candidate, power=power, result=TrialResult(error, 6, []))
+            for power, error in zip(powers, errors, strict=True)
+        ]
+
+    monkeypatch.setattr(Rung, "at_widths", at_widths)
+    rung = Rung(SearchSample(np.zeros((8, 1)), np.zeros((8, 1)), np.ones(8)), 2, 0, 1, TrialLog())
+    best, near, far = (
+        replace(KernelCandidate.start(radial(nu, ()), rung), result=TrialResult(error, 6, []))
+        for nu, error in ((0.5, 1.0), (1.5, 1.04), (2.5, 1.06))
+    )
+    improved = [_improved(one, [near, best, far], rung, EFFORTS["normal"]) for one in (best, near, far)]
+    assert asked == [
+        *(("matern-1/2", powers) for powers in ((-1, 1), (-2,))),
+        *(("matern-3/2", powers) for powers in ((-1,), (-2,))),
+    ]
+    assert [one.power for one in improved] == [-1, -1, 0]
+
+
+@pytest.mark.parametrize(("n_rows", "error", "expected"), [(8000, 0.3, True), (5000, 0.3, False), (8000, 0.1, False)])
+def test_random_features_are_tried_if_rows_remain_and_targets_are_noisy(rng, monkeypatch, n_rows, error, expected):
+    tried = []
+
+    def evaluate(rung, candidates):
+        tried.extend(one for one in candidates if one.family.features is random_features)
+        log_trials(rung, candidates, [error] * len(candidates))
+        return [replace(one, result=TrialResult(error, 6, [])) for one in candidates]
+
+    monkeypatch.setattr(Rung, "evaluate", evaluate)
+    X = rng.standard_normal((n_rows, 2))
+    sample = SearchSample(X, X[:, :1], np.ones(len(X)))
+    found = search([radial(1.5, ())], [sample], EFFORTS["normal"], seed=0, n_jobs=1, log=TrialLog())
+    assert bool(tried) == (found.family.features is random_features) == expected
+
+
+def log_trials(rung, candidates, errors):
+    for one, error in zip(candidates, errors, strict=True):
+        size = rung.n_components, rung.sample.n_rows
+        rung.log.entries.append(TrialEntry(one.family.name, "none", 0, 1.0, *size, error))
 
 
 def test_a_rival_far_behind_is_tried_at_its_first_widths_alone(rng):
@@ -315,7 +368,7 @@ def test_a_specification_is_checked_however_it_is_made():
     assert "`length_scale`=2.0 is ignored" in str(KernelSpec.of("ntk", 2.0, None).ignored())
 
 
-@pytest.mark.parametrize(("budget", "width"), [(2**20, 256), (2**27, 1024), (2**28, 2048), (2**32, 8192)])
+@pytest.mark.parametrize(("budget", "width"), [(2**20, 256), (5 * 2**24, 1024), (2**27, 2048), (2**32, 8192)])
 def test_the_largest_width_follows_from_the_bytes_it_is_given(budget, width):
     assert most_components(budget) == width
 

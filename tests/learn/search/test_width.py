@@ -1,4 +1,4 @@
-"""The number of features: which widths are tried, and which are taken without a trial."""
+"""The number of features: which widths are tried, and which are predicted."""
 
 from types import SimpleNamespace
 
@@ -14,31 +14,43 @@ from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import SearchResult
 from phimap.learn.search.trial import TrialResult
 
-CLEAR = {256: 1.2, 512: 1.0, 1024: 0.9, 2048: 0.85}
-SMALL = {256: 1.1, 512: 1.0, 1024: 0.975, 2048: 0.972}
+STEEP = {256: 2.0, 512: 1.0, 1024: 0.4}
+CLEAR = {256: 1.2, 512: 1.0, 1024: 0.9}
+SMALL = {256: 1.1, 512: 1.0, 1024: 0.971}
 FLAT = dict.fromkeys((256, 512, 1024), 1.0)
 
 
 @pytest.mark.parametrize(
     ("errors", "n_rows", "known", "expected", "tried"),
     [
-        # The last doubling gained a tenth, and 2,048 features leave three rows each.
-        (CLEAR, 10_000, False, 2048, [256, 512, 1024]),
-        (CLEAR, 6_000, False, 2048, [256, 512, 1024, 2048]),
-        (CLEAR, 10_000, True, 2048, [512]),
-        # A further 0.3 % is not worth the doubling.
-        (SMALL, 4_000, False, 1024, [256, 512, 1024, 2048]),
-        # With more rows the doubling costs more: 2.5 % do not promise enough, a tenth is in doubt, and then too little.
-        (SMALL, 10_000, False, 1024, [256, 512, 1024]),
-        (CLEAR, 20_000, False, 2048, [256, 512, 1024, 2048]),
-        (CLEAR, 40_000, False, 1024, [256, 512, 1024]),
+        # The last doubling gained a tenth, so the next one is expected to gain 6.7 %.
+        (CLEAR, 6_000, None, 2048, [256, 512, 1024]),
+        (CLEAR, 10_000, 1024, 2048, [512]),
+        (CLEAR, 10_000, 512, 2048, [256, 1024]),
+        # An expected gain of 1.9 % is too little; the last doubling itself gained enough.
+        (SMALL, 4_000, None, 1024, [256, 512, 1024]),
+        # With more rows the doubling costs more. It must gain 6.3 %, and then 8.4 %.
+        (CLEAR, 15_000, None, 2048, [256, 512, 1024]),
+        (CLEAR, 20_000, None, 1024, [256, 512, 1024]),
         # If the first doubling gains little, no further one is tried.
-        (FLAT, 10_000, False, 256, [256, 512]),
-        (FLAT, 10_000, True, 256, [512, 256]),
-        ({**FLAT, 512: 0.985}, 10_000, False, 512, [256, 512, 1024]),
+        (FLAT, 10_000, None, 256, [256, 512]),
+        (FLAT, 10_000, 512, 256, [256]),
+        (FLAT, 10_000, 1024, 256, [512, 256]),
+        ({**FLAT, 512: 0.985}, 10_000, None, 512, [256, 512, 1024]),
     ],
 )
-def test_widths_are_tried_where_the_last_doubling_leaves_a_doubt(errors, n_rows, known, expected, tried, monkeypatch):
+def test_more_than_1024_features_follow_from_the_last_doubling(errors, n_rows, known, expected, tried, monkeypatch):
+    """`known` is the number of features of the last trial of the search, if it had the same rows."""
+    assert choice(errors, n_rows, known, "normal", monkeypatch) == (expected, tried)
+
+
+@pytest.mark.parametrize(("n_rows", "expected"), [(12_000, 2048), (12_300, 4096)])
+def test_more_than_2048_features_leave_three_rows_each(n_rows, expected, monkeypatch):
+    assert choice(STEEP, n_rows, None, "thorough", monkeypatch) == (expected, [256, 512, 1024])
+
+
+def choice(errors, n_rows, known, effort, monkeypatch):
+    """The width that is chosen, and the widths of the trials, which have the given errors."""
     asked = []
 
     def run_trial(make, roots, sample, alpha):
@@ -47,9 +59,10 @@ def test_widths_are_tried_where_the_last_doubling_leaves_a_doubt(errors, n_rows,
 
     monkeypatch.setattr(width, "run_trial", run_trial)
     family, log = radial(1.5, ()), TrialLog()
-    best = KernelCandidate(family, "none", 0, 1.0, (None,), result=TrialResult(errors[1024], 6, []))
-    log.entries.append(TrialEntry(family.name, "none", 0, 1.0, 1024, 8000 if known else 5000, errors[1024]))
+    best = KernelCandidate(family, "none", 0, 1.0, (None,), result=TrialResult(errors[known or 1024], 6, []))
+    size = (1024, 5000) if known is None else (known, 8000)
+    log.entries.append(TrialEntry(family.name, "none", 0, 1.0, *size, best.error))
     sample = SearchSample(np.zeros((8000, 1)), np.zeros((8000, 1)), np.ones(8000))
     found = SearchResult(family.make(1.0), family, None, None, best=best)
-    chosen = width.choose_width(found, sample, n_rows, 4096, seed=0, effort=EFFORTS["normal"], log=log)
-    assert (chosen, asked) == (expected, tried)
+    chosen = width.choose_width(found, sample, n_rows, 4096, seed=0, effort=EFFORTS[effort], log=log)
+    return chosen, asked

@@ -121,9 +121,10 @@ class KernelFamily:
         Whether the kernel is additive. Small maps miss most terms of such a kernel.
     fixed : bool
         Whether the length scale stays at the median distance.
-    siblings : tuple of tuples of KernelFamily
-        Families with the same distance, which are tried after the metric is learned. Each tuple is a ladder of
-        families, tried in order as long as the error falls.
+    siblings : tuple of pairs of int and tuple of KernelFamily
+        Families with the same distance, which are tried after the metric is learned. Each tuple of families is a
+        ladder, tried in order as long as the error falls. The number is added to the exponent of the length scale: a
+        smoother kernel is best with a smaller length scale, a rougher one with a larger.
     """
 
     name: str
@@ -133,7 +134,7 @@ class KernelFamily:
     features: MapMaker
     is_additive: bool = False
     fixed: bool = False
-    siblings: tuple[tuple[KernelFamily, ...], ...] = ()
+    siblings: tuple[tuple[int, tuple[KernelFamily, ...]], ...] = ()
 
     @property
     def is_isotropic(self) -> bool:
@@ -204,7 +205,7 @@ def default_families(metrics: tuple[str, ...], n_features: int) -> list[KernelFa
     """
     diagonal = tuple(kind for kind in metrics if kind == "diagonal")
     smoother, rougher = (tuple(radial(nu, metrics) for nu in ladder) for ladder in ((2.5, np.inf), (0.5,)))
-    smooth = radial(_NU, metrics, siblings=(smoother, rougher))
+    smooth = radial(_NU, metrics, siblings=((-1, smoother), (1, rougher)))
     families = [
         laplacian(diagonal),
         smooth,

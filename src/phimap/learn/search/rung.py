@@ -180,17 +180,23 @@ class Rung:
         """Find the best length scale: try `powers`, then neighbours of the best one while the error falls."""
         return self.climb(self.at_widths(candidate, powers))
 
-    def rival_width(self, candidate: KernelCandidate, powers: Sequence[int], error: float) -> KernelCandidate:
-        """As `best_width`, but try only `powers` if their least error is far above `error`, the error of a rival."""
+    def rival_width(
+        self, candidate: KernelCandidate, powers: Sequence[int], error: float, far: float = _FAR
+    ) -> KernelCandidate:
+        """As `best_width`, but try only `powers` if their least error is over `far` times `error`, a rival's error."""
         tried = self.at_widths(candidate, powers)
         best = least_error(tried)
-        return best if best.error > _FAR * error else self.climb(tried)
+        return best if best.error > far * error else self.climb(tried)
 
-    def climb(self, candidates: Sequence[KernelCandidate]) -> KernelCandidate:
-        """Find the best length scale, given trials at several: try neighbours of the best while the error falls."""
+    def climb(self, candidates: Sequence[KernelCandidate], steps: Sequence[int] = (-1, 1)) -> KernelCandidate:
+        """Find the best length scale, given trials at several: try neighbours of the best while the error falls.
+
+        `steps` leads from an exponent to its neighbours.
+        """
         tried, best = {candidate.power for candidate in candidates}, least_error(candidates)
         while best.family.has_width and not best.family.fixed:
-            beside = [p for p in (best.power - 1, best.power + 1) if p not in tried and abs(p) <= _MOST_POWER]
+            beside = [best.power + step for step in steps]
+            beside = [power for power in beside if power not in tried and abs(power) <= _MOST_POWER]
             if not beside:
                 break
             tried.update(beside)
@@ -251,9 +257,9 @@ class Rung:
         error.
         """
         tried, best = [candidate], candidate
-        for ladder in candidate.family.siblings:
+        for step, ladder in candidate.family.siblings:
             for family in ladder:
-                sibling = self.rival_width(best.of_family(family), (best.power - 1, best.power), best.error)
+                sibling = self.rival_width(best.of_family(family), (best.power, best.power + step), best.error)
                 tried.append(sibling)
                 if sibling.error >= best.error:
                     break

@@ -36,6 +36,9 @@ _CLOSE = 1.02
 _LOSS = 0.005
 #: Random features replace landmarks if their error is at most this multiple of the error of landmarks.
 TOLERANCE = 1.01
+# Random features are tried only if the error is at least this share of the variance of the targets. Landmarks
+# approximate a kernel better, which shows where there is little noise.
+_NOISY = 0.2
 # The width and the metric of a candidate are improved at the second rung if its error is at most this multiple of the
 # least error.
 _NEAR = 1.05
@@ -142,7 +145,9 @@ def search(
         candidates = second.evaluate(_survivors(candidates, effort.survivors))
     rival = least_error(candidates).error
     additive = [
-        second.rival_width(KernelCandidate.start(one, second), (0,), rival) for one in families if one.is_additive
+        second.rival_width(KernelCandidate.start(one, second), (0,), rival, _NEAR)
+        for one in families
+        if one.is_additive
     ]
     everyone = [*candidates, *additive]
     # Additive kernels are not improved: their widths have just been chosen at this rung, and they learn no metric.
@@ -152,7 +157,8 @@ def search(
     rivals = [one for one in (*candidates, *siblings[1:]) if one.family is not best.family or one.metric != best.metric]
     if best.metric != "none" and rungs[-1].sample.n_rows <= _MOST_TEMPERED_ROWS:
         best = second.tempered(best, effort.rounds)
-    best = _with_fewest_flops(best, second)
+    if samples[0].n_rows > second.sample.n_rows:
+        best = _with_fewest_flops(best, second)
     last = second
     if len(rungs) > 2 and best.error <= (1 - effort.least_fall) * before:
         last = rungs[2]
@@ -168,7 +174,7 @@ def search(
 
 def _with_fewest_flops(candidate: KernelCandidate, rung: Rung) -> KernelCandidate:
     """Replace the landmarks of a candidate by random features, if its error is then at most 1 % larger."""
-    if candidate.family.features is not landmarks:
+    if candidate.family.features is not landmarks or candidate.error < _NOISY:
         return candidate
     other = rung.evaluate([with_random_features(candidate)])[0]
     return other if other.error <= TOLERANCE * candidate.error else candidate
@@ -286,11 +292,13 @@ def _improved(
 ) -> KernelCandidate:
     """Return the candidate with its best length scale and, if it has a metric, a refined metric.
 
-    A candidate whose error exceeds the least error of `others` by more than 5 % is returned unchanged.
+    A candidate whose error exceeds the least error of `others` by more than 5 % is returned unchanged. Larger length
+    scales are tried only for the best candidate, because they rarely lower the error of maps with more features.
     """
-    if candidate.error > _NEAR * least_error(others).error:
+    leader = least_error(others)
+    if candidate.error > _NEAR * leader.error:
         return candidate
-    candidate = rung.climb([candidate])
+    candidate = rung.climb([candidate], (-1, 1) if candidate is leader else (-1,))
     return candidate if candidate.metric == "none" else rung.refine_metric(candidate, effort.rounds)
 
 

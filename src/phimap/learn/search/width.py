@@ -20,20 +20,18 @@ from phimap.learn.search.trial import FIRST_ALPHA, run_trial
 MOST_COMPONENTS = 8192
 # Least number of features to which a small byte budget or a low effort reduces the width.
 _LEAST_COMPONENTS = 256
-# The search first tries the width `_FIRST_TRIED` and half of it. The largest width that it tries is `_MOST_TRIED`. The
-# gain of a larger width is predicted from the gain of the last doubling.
-_FIRST_TRIED, _MOST_TRIED = 1024, 2048
-# The next doubling is tried if the last doubling lowered the mean squared error by this share, because a doubling takes
-# up to four times as long. It is taken without a trial if the last doubling gained over twice this share, and if there
-# are enough rows for each feature.
-_GAIN = 0.02
+# Largest width that is tried. A trial of a larger width would take as long as the final fit.
+_MOST_TRIED = 1024
+# A doubling must lower the mean squared error by this share, because it takes up to four times as long. Each doubling
+# gains about this many times what the previous doubling gained.
+_GAIN, _LASTING = 0.02, 2 / 3
 # The number of products of the final fit is n_rows * width^2, at most `most_products`. If it exceeds this share of
 # `most_products`, the required gain is proportional to it.
 _QUICK = 1 / 9
 # A smaller width is preferred if its error exceeds the least error by at most this share.
 _LOSS = 0.01
-# A doubling that is not tried must leave at least this many rows for each feature.
-_ROWS_A_FEATURE = 3
+# Widths above `_WIDE` must leave at least this many rows for each feature.
+_WIDE, _ROWS_A_FEATURE = 2048, 3
 
 
 def most_components(budget: int) -> int:
@@ -45,8 +43,7 @@ def most_components(budget: int) -> int:
     while width > _LEAST_COMPONENTS:
         # Two batches are counted: the features, and arrays of the same size that are computed from them.
         solution = RidgeSolver.memory(None, width) + 8 * width**2 + 2 * smallest_batch(width, 8)
-        trial = trial_bytes(width) if width <= _MOST_TRIED else 0
-        if max(solution, trial) <= budget:
+        if max(solution, trial_bytes(min(width, _MOST_TRIED))) <= budget:
             break
         width //= 2
     return width
@@ -95,14 +92,15 @@ def choose_width(
     Notes
     -----
     With landmarks, and at most 2,048 and at most `most` rows, every row becomes a landmark, which reproduces the kernel
-    exactly. The more a doubling costs in the final fit, the more it must gain.
+    exactly. The more a doubling costs in the final fit, the more it must gain. The gain of a width that is not tried is
+    predicted from the last doubling.
     """
     if n_rows is not None and n_rows <= min(LEAVE_ONE_OUT_ROWS, most) and found.family.features is landmarks:
         return n_rows
     n_rows = sample.n_rows if n_rows is None else n_rows
     most = affordable_width(n_rows, most, effort)
     if log.is_over():
-        return min(_FIRST_TRIED, most)
+        return min(_MOST_TRIED, most)
     small = sample.first(TRIAL_ROWS)
     # The error of the last width of the search is known if its trials had the same rows.
     last = [one for one in log.entries[-1:] if one.n_rows == small.n_rows]
@@ -119,25 +117,19 @@ def choose_width(
     def least_gain(width: int) -> float:
         return _GAIN * max(1.0, n_rows * width**2 / (_QUICK * effort.most_products))
 
-    width = min(_FIRST_TRIED, most)
+    width = min(_MOST_TRIED, most)
     half, quarter = width // 2, width // 4
     if width not in errors and quarter >= _LEAST_COMPONENTS:
         # Narrower maps take less time. If a doubling gains little there, further doublings gain less.
-        errors |= {size: error(size) for size in (quarter, half)}
+        errors |= {size: error(size) for size in (quarter, half) if size not in errors}
         if errors[half] > (1 - _LOSS) * errors[quarter]:
             return quarter if errors[quarter] <= (1 + _LOSS) * errors[half] else half
     errors |= {size: error(size) for size in (width, half) if size not in errors}
     gain = 1 - errors[width] / errors[width // 2] if errors[width // 2] > 0 else 0.0
-    while 2 * width <= most and gain >= (least := least_gain(2 * width)):
-        if gain > 2 * least and n_rows >= 2 * width * _ROWS_A_FEATURE:
-            # Each doubling gains about a third less than the previous doubling.
-            width, gain = 2 * width, gain * 2 / 3
-        elif 2 * width <= _MOST_TRIED:
-            width *= 2
-            errors[width] = error(width)
-            gain = 1 - errors[width] / errors[width // 2]
-        else:
+    while 2 * width <= most and gain * _LASTING >= least_gain(2 * width):
+        if 2 * width > _WIDE and n_rows < 2 * width * _ROWS_A_FEATURE:
             break
+        width, gain = 2 * width, gain * _LASTING
     if gain >= _GAIN:
         return width
     if errors[min(errors)] <= (1 + _LOSS) * min(errors.values()) and min(errors) > _LEAST_COMPONENTS:
