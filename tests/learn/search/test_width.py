@@ -44,6 +44,11 @@ def test_more_than_1024_features_follow_from_the_last_doubling(errors, n_rows, k
     assert choice(errors, n_rows, known, "normal", monkeypatch) == (expected, tried)
 
 
+def test_a_gain_that_the_search_has_measured_is_not_predicted(monkeypatch):
+    errors = {**STEEP, 2048: 0.398}
+    assert choice(errors, 5_000, 2048, "thorough", monkeypatch) == (1024, [256, 512, 1024])
+
+
 @pytest.mark.parametrize(("n_rows", "expected"), [(12_000, 2048), (12_300, 4096)])
 def test_more_than_2048_features_leave_three_rows_each(n_rows, expected, monkeypatch):
     assert choice(STEEP, n_rows, None, "thorough", monkeypatch) == (expected, [256, 512, 1024])

@@ -114,6 +114,9 @@ def choose_width(
         make = partial(found.family.trial_features, found.kernel, components, seed, None)
         return run_trial(make, roots, small, alpha).error
 
+    def gain_of(width: int) -> float:
+        return 1 - errors[width] / errors[width // 2] if errors[width // 2] > 0 else 0.0
+
     def least_gain(width: int) -> float:
         return _GAIN * max(1.0, n_rows * width**2 / (_QUICK * effort.most_products))
 
@@ -125,11 +128,12 @@ def choose_width(
         if errors[half] > (1 - _LOSS) * errors[quarter]:
             return quarter if errors[quarter] <= (1 + _LOSS) * errors[half] else half
     errors |= {size: error(size) for size in (width, half) if size not in errors}
-    gain = 1 - errors[width] / errors[width // 2] if errors[width // 2] > 0 else 0.0
-    while 2 * width <= most and gain * _LASTING >= least_gain(2 * width):
-        if 2 * width > _WIDE and n_rows < 2 * width * _ROWS_A_FEATURE:
+    gain = gain_of(width)
+    while 2 * width <= most and (width < _WIDE or n_rows >= 2 * width * _ROWS_A_FEATURE):
+        following = gain_of(2 * width) if 2 * width in errors else gain * _LASTING
+        if following < least_gain(2 * width):
             break
-        width, gain = 2 * width, gain * _LASTING
+        width, gain = 2 * width, following
     if gain >= _GAIN:
         return width
     if errors[min(errors)] <= (1 + _LOSS) * min(errors.values()) and min(errors) > _LEAST_COMPONENTS:
