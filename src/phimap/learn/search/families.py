@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -121,10 +121,8 @@ class KernelFamily:
         Whether the kernel is additive. Small maps miss most terms of such a kernel.
     fixed : bool
         Whether the length scale stays at the median distance.
-    siblings : tuple of pairs of int and tuple of KernelFamily
-        Families with the same distance, which are tried after the metric is learned. Each tuple of families is a
-        ladder, tried in order as long as the error falls. The number is added to the exponent of the length scale: a
-        smoother kernel is best with a smaller length scale, a rougher one with a larger.
+    siblings : tuple of Ladder
+        Families with the same distance, which are tried after the metric is learned.
     """
 
     name: str
@@ -134,7 +132,7 @@ class KernelFamily:
     features: MapMaker
     is_additive: bool = False
     fixed: bool = False
-    siblings: tuple[tuple[int, tuple[KernelFamily, ...]], ...] = ()
+    siblings: tuple[Ladder, ...] = ()
 
     @property
     def is_isotropic(self) -> bool:
@@ -156,6 +154,21 @@ class KernelFamily:
         """The kernel of length scale 1, which defines the distance; None for a kernel without a length scale."""
         kernel = self.make(1.0) if self.has_width else None
         return kernel if isinstance(kernel, StationaryKernel) else None
+
+
+class Ladder(NamedTuple):
+    """Families that are tried in order as long as the error falls.
+
+    Attributes
+    ----------
+    step : int
+        Number that is added to the exponent of the length scale: a smoother kernel is best with a smaller length scale,
+        a rougher one with a larger.
+    families : tuple of KernelFamily
+    """
+
+    step: int
+    families: tuple[KernelFamily, ...]
 
 
 def laplacian(metrics: tuple[str, ...]) -> KernelFamily:
@@ -205,7 +218,7 @@ def default_families(metrics: tuple[str, ...], n_features: int) -> list[KernelFa
     """
     diagonal = tuple(kind for kind in metrics if kind == "diagonal")
     smoother, rougher = (tuple(radial(nu, metrics) for nu in ladder) for ladder in ((2.5, np.inf), (0.5,)))
-    smooth = radial(_NU, metrics, siblings=((-1, smoother), (1, rougher)))
+    smooth = radial(_NU, metrics, siblings=(Ladder(-1, smoother), Ladder(1, rougher)))
     families = [
         laplacian(diagonal),
         smooth,

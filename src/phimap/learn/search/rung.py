@@ -257,9 +257,9 @@ class Rung:
         error.
         """
         tried, best = [candidate], candidate
-        for step, ladder in candidate.family.siblings:
-            for family in ladder:
-                sibling = self.rival_width(best.of_family(family), (best.power, best.power + step), best.error)
+        for ladder in candidate.family.siblings:
+            for family in ladder.families:
+                sibling = self.rival_width(best.of_family(family), (best.power, best.power + ladder.step), best.error)
                 tried.append(sibling)
                 if sibling.error >= best.error:
                     break
