@@ -128,6 +128,35 @@ def test_only_the_best_candidate_tries_larger_length_scales(monkeypatch):
     assert [one.power for one in improved] == [-1, -1, 0]
 
 
+def test_smoother_kernels_are_tried_at_smaller_length_scales(monkeypatch):
+    asked = []
+
+    def at_widths(rung, candidate, powers):
+        asked.append((candidate.family.name, tuple(powers)))
+        return [replace(candidate, power=power, result=TrialResult(2.0, 6, [])) for power in powers]
+
+    monkeypatch.setattr(Rung, "at_widths", at_widths)
+    rung = Rung(SearchSample(np.zeros((8, 1)), np.zeros((8, 1)), np.ones(8)), 2, 0, 1, TrialLog())
+    smooth = default_families((), 2)[1]
+    candidate = replace(KernelCandidate.start(smooth, rung), power=3, result=TrialResult(1.0, 6, []))
+    assert len(rung.with_siblings(candidate)) == 3
+    assert asked == [("matern-5/2", (3, 2)), ("matern-1/2", (3, 4))]
+
+
+@pytest.mark.parametrize(("error", "expected"), [(0.31, 3), (0.32, 1)])
+def test_an_additive_kernel_chooses_its_width_only_near_the_best(rng, monkeypatch, error, expected):
+    def evaluate(rung, candidates):
+        found = [error if one.family.is_additive else 0.3 for one in candidates]
+        log_trials(rung, candidates, found)
+        return [replace(one, result=TrialResult(e, 6, [])) for one, e in zip(candidates, found, strict=True)]
+
+    monkeypatch.setattr(Rung, "evaluate", evaluate)
+    X, log = rng.standard_normal((3000, 6)), TrialLog()
+    sample = SearchSample(X, X[:, :1], np.ones(len(X)))
+    search(default_families((), 6), [sample], EFFORTS["normal"], seed=0, n_jobs=1, log=log)
+    assert sum(entry.kernel == "additive" for entry in log.entries) == expected
+
+
 @pytest.mark.parametrize(("n_rows", "error", "expected"), [(8000, 0.3, True), (5000, 0.3, False), (8000, 0.1, False)])
 def test_random_features_are_tried_if_rows_remain_and_targets_are_noisy(rng, monkeypatch, n_rows, error, expected):
     tried = []
