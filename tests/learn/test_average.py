@@ -75,7 +75,7 @@ def test_final_trees_that_grow_beside_others_are_those_that_grow_later(data):
 
 
 def test_trees_are_grown_again_if_many_rows_were_left_out(data, monkeypatch):
-    """Below one row in eight, the trees that were grown without these rows are those of the model."""
+    """Up to one row in eight, the trees that were grown without these rows are those of the model."""
     X, y, _, _ = data
     monkeypatch.setattr(average, "FOLDED_ROWS", 0)
     monkeypatch.setattr(average, "_SMALL_ROWS", 0)
@@ -92,7 +92,7 @@ def test_trees_are_grown_again_if_many_rows_were_left_out(data, monkeypatch):
     left_out = len(X) - min(sizes)
     assert set(sizes) == {len(X) - left_out, len(X)}
     sizes.clear()
-    # Just enough of the rows are grown on.
+    # At most one row in this number is left out.
     monkeypatch.setattr(average, "_FEW_LEFT_OUT", len(X) // left_out)
     kept = pm.KernelRegressor(**FAST).fit(X, y).trees_
     assert set(sizes) == {len(X) - left_out}

@@ -40,7 +40,7 @@ _DRAW, _SEARCH, _SEARCH_COLUMN = 1e7, 6.5e11, 2e9
 _CORRECTIONS, _CORRECTED_ROW, _TREE_COLUMN, _TREE_CELL = 1e11, 4e6, 5e6, 7e2
 # Typical share of the largest number of boosting rounds. Number of times that trees are grown, in units of a growth on
 # all rows, with and without folds: on two thirds of the rows for each of three folds, or on the training part; then on
-# all rows.
+# all rows. The growth on all rows is counted for large tables too, although `with_trees` omits it there.
 _ROUNDS, _FOLDED_GROWTHS, _GROWTHS = 0.6, 3, 2
 # Number of rows whose leave-one-out errors are computed for intervals. If trees are grown in folds, all rows are used.
 _LEFT_OUT = 1800

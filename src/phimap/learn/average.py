@@ -67,7 +67,7 @@ _FEW_LEAVES = 16
 # Bytes that one bin takes: three sums in float64 for each leaf of the trees that grow at the same time, one a fold and
 # one for all rows.
 _BIN_BYTES = 24 * max((FOLDS + 1) * _FEW_LEAVES, 2 * _ONE.n_leaves, 2 * _SEVERAL.n_leaves)
-# If fewer than one row in this number is left out, the trees that were grown without these rows are kept. Trees of all
+# If at most one row in this number is left out, the trees that were grown without these rows are kept. Trees of all
 # rows would take as long again.
 _FEW_LEFT_OUT = 8
 # Trees are kept only if they lower the squared error by at least `_LEAST_GAIN` times the squared error without trees.
@@ -132,8 +132,8 @@ def with_trees(
 
     The rows left out are the validation rows; below 8,000 rows, a third of all rows, but at most 1,600; below 4,000
     rows, all rows except those reserved for intervals, in three folds. While the share is chosen, trees are grown
-    without the reserved rows, too. The same number of rounds is then grown on all rows, unless fewer than one row in
-    eight was left out.
+    without the reserved rows, too. The same number of rounds is then grown on all rows, unless at most one row in eight
+    was left out.
 
     **Cost.** Twice the cost of the boosting, once if few rows are left out; with folds, three times.
     """
@@ -159,27 +159,30 @@ def with_trees(
         ]
         criterion = Criterion.of(settings.scoring, fitted.targets)
         grows_again = len(parts) > 1 or len(held) * _FEW_LEFT_OUT > len(keys)
-        final = boosting_of(every) if grows_again else parts[0][0]
-        # Several threads grow the final trees at the same time. A single thread grows them once the number of rounds is
-        # known, so that it grows no round too many.
-        beside = [final] if grows_again and thread_count(n_jobs) > 1 else []
+        of_all = [boosting_of(every)] if grows_again else []
+        # Several threads grow the trees of all rows at the same time. A single thread grows them once the number of
+        # rounds is known, so that it grows no round too many.
+        beside = of_all if thread_count(n_jobs) > 1 else []
         chosen = _chosen(parts, X_held, (left_out, places), fitted.targets, criterion, n_jobs, advance, beside)
         if chosen is None:
             return fitted, left_out
         n_rounds, share = chosen
-        by_fold = [boosting.rounds(0, n_rounds).outputs(X_held, n_jobs) for boosting, _ in parts]
+        grown = [boosting.rounds(0, n_rounds) for boosting, _ in parts]
+        by_fold = [trees.outputs(X_held, n_jobs) for trees in grown]
         # No boosting has seen the reserved rows, so they get the mean over the folds. The rows of a fold get the
         # outputs of the boosting that was grown without this fold.
         outputs = np.mean(by_fold, axis=0)
         for found, (_, own) in zip(by_fold, parts, strict=True):
             outputs[own] = found[own]
         errors = left_out.rows.targets - outputs
-        trees = final.first(n_rounds)
-        seen = left_out.rows.targets - trees.outputs(X_held, n_jobs)
-        # Trees normally have smaller errors at the rows on which they were grown. Larger errors mean that the boosting
-        # on all rows has diverged.
-        if np.square(seen[~reserved]).sum() > np.square(errors[~reserved]).sum():
-            trees = parts[0][0].rounds(0, n_rounds)
+        trees = grown[0]
+        if of_all:
+            grown_on_all = of_all[0].first(n_rounds)
+            seen = left_out.rows.targets - grown_on_all.outputs(X_held, n_jobs)
+            # Trees normally have smaller errors at the rows on which they were grown. Larger errors mean that the
+            # boosting on all rows has diverged.
+            if np.square(seen[~reserved]).sum() <= np.square(errors[~reserved]).sum():
+                trees = grown_on_all
     left_out = left_out._replace(errors=left_out.errors + share * (errors - left_out.errors))
     calibration = calibration_of(fitted.targets, left_out.part(~reserved), settings.loss)
     trees = replace(trees, share=share, keys=left_out.keys[~reserved], errors=left_out.errors[~reserved])
