@@ -10,12 +10,13 @@ from phimap.ops import Array
 
 # With at least this many rows, and at least this many units if rows form units, a single part is held out. Otherwise
 # rows are divided into folds, and each fold is held out once. With four folds instead of three, fits took 1.4 times as
-# long and erred as much, on 53 tables with fewer rows, which are not among those of docs/results/tabular.md.
-_FEW_ROWS, _FEW_UNITS = 2000, 400
+# long and erred as much, on 53 tables with fewer rows, which are not among those of docs/results/tabular.md. With a
+# single part, the errors of two of 16 tables with 1,000 to 1,500 rows rose by a third and more.
+_FEW_ROWS, _FEW_UNITS = 1500, 400
 _FOLDS = 3
-# The single part that is held out has one row in `_SHARE`, but at most `_MOST_HELD_OUT` rows.
+# The single part that is held out has one row in `_SHARE`, but at least and at most these numbers of rows.
 _SHARE = 4
-_MOST_HELD_OUT = 4096
+_LEAST_HELD_OUT, _MOST_HELD_OUT = 500, 4096
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ class SearchSample:
         places = every if self.places is None else np.unique(self.places, return_inverse=True)[1]
         few_units = self.places is not None and places.max() < _FEW_UNITS
         if (self.n_rows >= _FEW_ROWS and not few_units) or self.in_time:
-            return [self.split(every, min(self.n_rows // _SHARE, _MOST_HELD_OUT))]
+            least = min(_LEAST_HELD_OUT, self.n_rows // _FOLDS)
+            return [self.split(every, min(max(self.n_rows // _SHARE, least), _MOST_HELD_OUT))]
         n_folds = min(_FOLDS, int(places.max()) + 1)
         fold_of = places % n_folds
         if self.labels is not None and self.places is None:
