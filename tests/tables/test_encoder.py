@@ -195,7 +195,7 @@ def test_levels_beyond_the_most_are_forgotten(monkeypatch):
     ]
     frame, y = pd.DataFrame({"key": keys}), rng.standard_normal(3000)
     batches = [(frame[start : start + 300], y[start : start + 300]) for start in range(0, 3000, 300)]
-    encoder = pm.TableEncoder().fit_batches(batches)
+    encoder = pm.TableEncoder(max_levels=40).fit_batches(batches)
     column = encoder.columns_[0]
     assert column.note == "more levels than are counted, by the mean of the target"
     assert len(column.encoding.levels) == 50

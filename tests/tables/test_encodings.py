@@ -18,7 +18,7 @@ FRAME = pd.DataFrame(
         "flag": RNG.random(N) < 0.2,
         "level": RNG.choice(["a", "b", "c", None], N, p=[0.5, 0.3, 0.1, 0.1]),
         "two": RNG.choice(["no", "yes"], N, p=[0.9, 0.1]),
-        "town": [f"t{i}" for i in np.minimum(RNG.exponential(20, N).astype(int), 60)],
+        "town": [f"t{i}" for i in np.minimum(RNG.exponential(100, N).astype(int), 400)],
         "when": pd.Timestamp("2015-01-01") + pd.to_timedelta(RNG.integers(0, 4 * 365 * 86400, N), unit="s"),
         "text": [
             " ".join(RNG.choice(["red", "green", "small", "house", "boat", "river"], 5)) + f" {i}" for i in range(N)

@@ -35,9 +35,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ----------
     types : dict of str to {"number", "category", "date", "text", "drop"}, optional
         Kinds of columns by name; the kinds of other columns are detected.
-    max_levels : int, default=40
+    max_levels : int, default=150
         A category with more levels than this is encoded by the mean of the target. Without a target, it gets columns
-        for its 32 most frequent levels and 8 columns into which the other levels are hashed.
+        for its 32 most frequent levels and 8 columns into which the other levels are hashed. Kernels with a column for
+        each level learn that levels differ in how they react to other columns.
     n_text_components : int, default=30
         Number of dense columns for a column of text.
     sparse_output : bool or "auto", default="auto"
@@ -117,7 +118,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self,
         types: Mapping[str, str] | None = None,
         *,
-        max_levels: int = 40,
+        max_levels: int = 150,
         n_text_components: int = 30,
         sparse_output: bool | str = "auto",
         target_type: str = "auto",
