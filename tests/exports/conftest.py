@@ -39,7 +39,7 @@ def frame() -> pd.DataFrame:
         {
             'size "m2"\n\\': rng.gamma(2.0, 50.0, N_ROWS),
             "town": rng.choice(["Bern", "Zürich", "Zug"], N_ROWS),
-            "street": rng.choice([f"street {i}" for i in range(60)], N_ROWS),
+            "street": rng.choice([f"street-{i}" for i in range(250)], N_ROWS),
             "built": pd.Timestamp("2019-02-01") + days,
             "new": rng.random(N_ROWS) < 0.5,
         }

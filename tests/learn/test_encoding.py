@@ -25,14 +25,14 @@ import phimap as pm
 from phimap.learn.search.metric import tied
 from tests.support.learners import FIXED, GAUSSIAN
 
-N = 400
+N = 1000
 RNG = np.random.default_rng(11)
 FRAME = pd.DataFrame(
     {
         "area": RNG.gamma(2, 40, N),
         "rooms": np.where(RNG.random(N) < 0.1, np.nan, RNG.integers(1, 7, N)),
         "heating": RNG.choice(["gas", "oil", "wood", None], N, p=[0.5, 0.3, 0.1, 0.1]),
-        "street": [f"s{i}" for i in RNG.integers(0, 50, N)],
+        "street": [f"s{i}" for i in RNG.integers(0, 250, N)],
         "sold": pd.Timestamp("2019-01-01") + pd.to_timedelta(RNG.integers(0, 900, N), unit="D"),
         "key": [f"k{i}" for i in range(N)],
     }
@@ -45,7 +45,7 @@ Y = (
     + 0.1 * RNG.standard_normal(N)
 )
 LABELS = np.where(Y.gt(Y.median()), "dear", "cheap")
-NEW = FRAME[:60].assign(heating="coal", street="s99", area=np.nan)
+NEW = FRAME[:60].assign(heating="coal", street="s999", area=np.nan)
 
 
 def regressor(**options) -> pm.KernelRegressor:
@@ -214,7 +214,7 @@ def test_what_is_refused_is_named(fitted, X, message):
 
 
 def test_arrays_are_no_frames(model):
-    message = "`X` must be a data frame with the columns seen in fit, got ndarray of shape (400, 6)."
+    message = "`X` must be a data frame with the columns seen in fit, got ndarray of shape (1000, 6)."
     with pytest.raises(ValueError, match=re.escape(message)):
         model.predict(FRAME.to_numpy())
 
