@@ -184,7 +184,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     fitted on rows without their weights.
 
     The search fits small maps on random rows and validates them on other rows: on a quarter of the sample, or by
-    four-fold cross-validation below 2,000 rows. It chooses the width of every kernel, then learns metrics by
+    three-fold cross-validation below 1,500 rows. It chooses the width of every kernel, then learns metrics by
     the gradient of a held-out error. The best candidates continue with more rows and more features. ``effort="fast"``
     takes 256 features on 4,000 rows. ``"normal"`` takes 256 on 2,500, 512 on 5,000, and 1,024 on 8,000 if the error
     falls. ``"thorough"`` takes 512 on 5,000, 1,024 on 8,000 and 2,048 on 16,000.
