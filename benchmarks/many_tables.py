@@ -7,7 +7,7 @@ thread. The errors are means over random splits. With --each, it prints all tabl
 
 The tables are those of the package with 400 to 75,000 rows and an evident target; not those of `mixed_tables.py`, and
 not one whose 70 columns take CatBoost a minute. Some settings were chosen on some of them: from how many rows on the
-search holds out a single part (on those with 1,000 to 2,000 rows), and up to how many levels a category is encoded by
+search holds out a single part (on those with 1,000 to 2,000 rows), and up to how many levels categories are encoded by
 indicators (on those with 41 to 250). The figures therefore show whether a table is lost badly; they are no ranking.
 
     python benchmarks/many_tables.py [--rows 4000] [--splits 1] [--tables Hedonic Yogurt] [--each]

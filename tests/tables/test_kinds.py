@@ -96,6 +96,18 @@ def test_what_is_left_out_is_said(name, note):
     assert (found.note, found.n_columns) == (note, 0)
 
 
+def test_many_levels_have_indicators_if_they_are_few_together():
+    towns, streets = ([f"{name}{i % n}" for i in range(N)] for name, n in (("t", 90), ("s", 60)))
+    together = pd.DataFrame({"town": towns, "street": streets})
+    for max_levels, kind in (("auto", "category"), (40, "many levels")):
+        encoder = pm.TableEncoder(max_levels=max_levels).fit(together)
+        assert [column.kind for column in encoder.summary_] == [kind, kind]
+    # One level more is too many.
+    streets[0] = "lane"
+    more = pm.TableEncoder().fit(together.assign(street=streets))
+    assert [column.kind for column in more.summary_] == ["many levels"] * 2
+
+
 def test_cells_that_could_not_be_read_are_counted():
     with pytest.warns(
         UnreadCellsWarning,

@@ -35,10 +35,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ----------
     types : dict of str to {"number", "category", "date", "text", "drop"}, optional
         Kinds of columns by name; the kinds of other columns are detected.
-    max_levels : int, default=150
+    max_levels : int or "auto", default="auto"
         A category with more levels than this is encoded by the mean of the target. Without a target, it gets columns
-        for its 32 most frequent levels and 8 columns into which the other levels are hashed. Kernels with a column for
-        each level learn that levels differ in how they react to other columns.
+        for its 32 most frequent levels and 8 columns into which the other levels are hashed. ``"auto"`` means 40, but
+        all categories have a column for each level if those with more than 40 levels have at most 150 together.
     n_text_components : int, default=30
         Number of dense columns for a column of text.
     sparse_output : bool or "auto", default="auto"
@@ -118,7 +118,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self,
         types: Mapping[str, str] | None = None,
         *,
-        max_levels: int = 150,
+        max_levels: int | str = "auto",
         n_text_components: int = 30,
         sparse_output: bool | str = "auto",
         target_type: str = "auto",
@@ -247,7 +247,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise ValueError(f"`sparse_output` must be True, False or 'auto', got {self.sparse_output!r}.")
         return PassOptions(
             checked_types(self.types),
-            check_integer("max_levels", self.max_levels, least=2),
+            None if self.max_levels == "auto" else check_integer("max_levels", self.max_levels, least=2),
             check_integer("n_text_components", self.n_text_components, least=1),
             self.sparse_output,
             check_choice("target_type", self.target_type, ("auto", "continuous", "classes")),

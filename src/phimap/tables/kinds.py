@@ -33,9 +33,9 @@ _LEAST_SHARE = 0.95
 # A column of text with more than `_FEW_NUMBERS` distinct cells was probably meant to hold numbers if at least the share
 # `_MOSTLY_NUMBERS` of its cells are numbers.
 _FEW_NUMBERS, _MOSTLY_NUMBERS = 20, 0.5
-# A column with more levels than `_FEW_LEVELS`, and than `max_levels` if that is smaller, is text if its cells have at
-# least 5 words on average, or at least 2 words while at least 30 % of the cells are distinct.
-_FEW_LEVELS, _WORDS, _FEW_WORDS, _DISTINCT = 40, 5.0, 2.0, 0.3
+# A column with many levels is text if its cells have at least 5 words on average, or at least 2 words while at least
+# 30 % of the cells are distinct.
+_WORDS, _FEW_WORDS, _DISTINCT = 5.0, 2.0, 0.3
 # Seconds since the epoch of the year 1, the first that Python writes as a date.
 _YEAR_1 = -62135596800.0
 _DAY = 86400.0
@@ -130,8 +130,7 @@ def _kind_of_texts(levels: LevelTally, is_dictionary: bool, max_levels: int) -> 
     words = float(np.mean([len(text.split()) for text in sample]))
     if is_dictionary:
         return "category" if n_levels <= max_levels else "many levels"
-    has_sentences = words >= _WORDS or (words >= _FEW_WORDS and distinct >= _DISTINCT)
-    if has_sentences and n_levels > min(max_levels, _FEW_LEVELS):
+    if n_levels > max_levels and (words >= _WORDS or (words >= _FEW_WORDS and distinct >= _DISTINCT)):
         return "text"
     if distinct == 1 and levels.n > 1:
         return "left out: one value per row"
