@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
@@ -58,6 +60,20 @@ def test_no_row_is_held_out_of_its_own_training_rows(n_rows, rng):
     for training, part in folds:
         assert len(training) + len(part) == n_rows
         assert not np.isin(training, part).any()
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "held_out"), [(1499, [500, 500, 499]), (1500, [500]), (9000, [2250]), (30_000, [4096])]
+)
+def test_at_least_500_rows_are_held_out_in_all(n_rows, held_out, rng):
+    assert [len(part) for _, part in sample_of(n_rows, rng).folds()] == held_out
+
+
+def test_the_latest_rows_are_held_out_at_most_a_third(rng):
+    sample = replace(sample_of(600, rng), places=np.arange(600), in_time=True)
+    ((training, held_out),) = sample.folds()
+    np.testing.assert_array_equal(held_out, np.arange(200))
+    np.testing.assert_array_equal(training, np.arange(200, 600))
 
 
 def test_a_root_is_a_step_before_the_map(rng):

@@ -14,7 +14,8 @@ from phimap.ops import Array
 # single part, the errors of two of 16 tables with 1,000 to 1,500 rows rose by a third and more.
 _FEW_ROWS, _FEW_UNITS = 1500, 400
 _FOLDS = 3
-# The single part that is held out has one row in `_SHARE`, but at least and at most these numbers of rows.
+# The single part that is held out has one row in `_SHARE`, but at least and at most these numbers of rows. The least
+# number is at most one row in `_FOLDS`.
 _SHARE = 4
 _LEAST_HELD_OUT, _MOST_HELD_OUT = 500, 4096
 
