@@ -11,7 +11,7 @@ from phimap.ops import Array
 # With at least this many rows, and at least this many units if rows form units, a single part is held out. Otherwise
 # rows are divided into folds, and each fold is held out once. With four folds instead of three, fits took 1.4 times as
 # long and erred as much, on 53 tables with fewer rows, which are not among those of docs/results/tabular.md. With a
-# single part, the errors of two of 16 tables with 1,000 to 1,500 rows rose by a third and more.
+# single part, the errors of two of 18 tables with 1,000 to 1,500 rows rose by a third and more.
 _FEW_ROWS, _FEW_UNITS = 1500, 400
 _FOLDS = 3
 # The single part that is held out has one row in `_SHARE`, but at least and at most these numbers of rows. The least
