@@ -187,7 +187,7 @@ def test_a_cell_that_is_neither_true_nor_false_counts_as_missing(phimap, tmp_pat
 
 def test_new_categories_and_missing_cells_are_noted_once_a_column(phimap, labelled, tmp_path):
     rng = np.random.default_rng(0)
-    towns, many = rng.choice(["Bern", "Zug"], 600), [f"street {k}" for k in rng.integers(0, 90, 600)]
+    towns, many = rng.choice(["Bern", "Zug"], 600), [f"street-{k}" for k in rng.integers(0, 250, 600)]
     table = labelled[["a"]].assign(town=towns, street=many, colour="red")
     table.loc[:99, "colour"] = "blue"
     table.loc[0, "colour"] = "grey"
@@ -197,7 +197,7 @@ def test_new_categories_and_missing_cells_are_noted_once_a_column(phimap, labell
     table["a"] = None
     table.loc[3, "town"] = None
     table.loc[5:6, "town"] = ["Basel", "Genf"]
-    table.loc[9, "street"] = "street 1000"
+    table.loc[9, "street"] = "street-1000"
     table.to_csv(tmp_path / "new.csv", index=False)
     notes = phimap("predict", tmp_path / "m.phimap", tmp_path / "new.csv").stderr.splitlines()
     start, end = f"note: {tmp_path / 'new.csv'}: column", "Fit again with such rows if they are frequent."
@@ -205,7 +205,7 @@ def test_new_categories_and_missing_cells_are_noted_once_a_column(phimap, labell
         f"{start} 'a': all 600 cells are missing, 0 of 600 in training.",
         f"{start} 'town': 1 cell is missing, 0 of 600 in training.",
         f"{start} 'town': 2 cells have categories new for the model, such as 'Basel'. {end}",
-        f"{start} 'street': 1 cell has a category new for the model, such as 'street 1000'. {end}",
+        f"{start} 'street': 1 cell has a category new for the model, such as 'street-1000'. {end}",
         f"{start} 'colour': 1 cell has a category new or too rare for the model, such as 'grey'. {end}",
     ]
     assert phimap("predict", tmp_path / "m.phimap", tmp_path / "new.csv", "--quiet").stderr == ""
