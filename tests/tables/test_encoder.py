@@ -169,6 +169,7 @@ def test_a_column_may_begin_without_values():
         ({"types": {"lvl": "category"}}, ValueError, "`types` must name columns of X, got 'lvl'. Name one of 'number'"),
         ({"types": "category"}, TypeError, "`types` must be a dict of column names and kinds, got str"),
         ({"max_levels": 1}, ValueError, "`max_levels` must be at least 2, got 1"),
+        ({"max_levels": "many"}, ValueError, "`max_levels` must be an integer or 'auto', got 'many'. Use for example"),
         ({"n_text_components": 0}, ValueError, "`n_text_components` must be at least 1, got 0"),
         ({"sparse_output": "maybe"}, ValueError, "`sparse_output` must be True, False or 'auto', got 'maybe'"),
         ({"target_type": "rank"}, ValueError, "`target_type` must be one of .*, got 'rank'"),

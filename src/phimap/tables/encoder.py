@@ -245,6 +245,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _options(self) -> PassOptions:
         if self.sparse_output not in (True, False, "auto"):
             raise ValueError(f"`sparse_output` must be True, False or 'auto', got {self.sparse_output!r}.")
+        if isinstance(self.max_levels, str) and self.max_levels != "auto":
+            raise ValueError(f"`max_levels` must be an integer or 'auto', got {self.max_levels!r}. Use for example 40.")
         return PassOptions(
             checked_types(self.types),
             None if self.max_levels == "auto" else check_integer("max_levels", self.max_levels, least=2),
