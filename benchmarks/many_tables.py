@@ -5,10 +5,10 @@ errors of all methods, as in `mixed_tables.py`; how many tables have a smaller e
 peer; and the geometric means of the ratios of errors, of log losses, and of the processor seconds of the fit with one
 thread. The errors are means over random splits. With --each, it prints all tables.
 
-The tables are those of the package with 400 to 75,000 rows and an evident target; not those of `mixed_tables.py`, and
-not one whose 70 columns take CatBoost a minute. Some settings were chosen on some of them: from how many rows on the
-search holds out a single part (on those with 1,000 to 2,000 rows), and up to how many levels categories are encoded by
-indicators (on those with 41 to 250). The figures therefore show whether a table is lost badly; they are no ranking.
+The tables have 400 to 75,000 rows and an evident target. Those of `mixed_tables.py` are not among them, nor one whose
+70 columns take CatBoost a minute. Some settings were chosen on some of them, among others: from how many rows on the
+search holds out a single part (tables with 1,000 to 2,000 rows), and up to how many levels categories are encoded by
+indicators (41 to 250 levels). The figures therefore show whether a table is lost badly; they are no ranking.
 
     python benchmarks/many_tables.py [--rows 4000] [--splits 1] [--tables Hedonic Yogurt] [--each]
 """
@@ -22,7 +22,7 @@ from io import StringIO
 
 import numpy as np
 import pandas as pd
-from mixed_tables import OURS, PEERS, bundled, compare
+from mixed_tables import PEERS, bundled, compare, heading, table_line
 
 # Tables and their targets. `-` leaves a column out, which gives the target away or numbers the rows. `+` says that
 # numbers are names, such as those of persons.
@@ -48,8 +48,11 @@ CLASSES = """
     voteincome vote, nwtco rel -edrel -seqno, colon status -time, mexico vote88, bfi gender, biopsy class -ID,
     Aids2 status -death, flchain death -futime -chapter, respiratory outcome +id, ohio resp +id, arthritis y +id,
     std rinfct -obs, Tuna Tuna.choice, Yogurt choice +id, liver dose, logan occupation, CNES MBSA2"""
+TASKS = {"regression": AMOUNTS, "classification": CLASSES}
 # Ratio of errors above which a table is printed.
 SHOWN = 1.05
+# Width of the names of tables in the output.
+WIDTH = 22
 # Shares of wrong labels and log losses below this number count as this number, because some tables have no wrong label.
 LEAST = 1e-3
 
@@ -72,15 +75,13 @@ def run(task: str, tables: list[list[str]], options: argparse.Namespace) -> None
     ratios = []
     for words in tables:
         X, target = table_of(words, options.rows)
-        y = target.to_numpy(np.float64 if task == "regression" else None)
-        y = y if task == "regression" else y.astype(str)
+        y = target.astype(np.float64 if task == "regression" else str).to_numpy()
         found = np.mean([compare(X, y, task, seed) for seed in range(options.splits)], axis=0)
         least = LEAST if task == "classification" else 0.0
         ours, peers = np.maximum(found[0, :2], least), np.maximum(found[1:, :2], least)
         ratios.append(np.column_stack([ours / peers, found[0, 2] / found[1:, 2]]))
         if options.each or ours[0] > SHOWN * peers[:, 0].min():
-            cells = "".join(f"  {error:9.4g}  {seconds:5.1f}" for error, _, seconds in found)
-            print(f"{words[0]:22}  {len(y):5}  {X.shape[1]:4}{cells}", flush=True)
+            print(table_line(words[0], WIDTH, X, found), flush=True)
     for k, peer in enumerate(PEERS):
         own = np.array(ratios)[:, k]
         error, loss, seconds = np.exp(np.log(own).mean(axis=0))
@@ -92,19 +93,18 @@ def run(task: str, tables: list[list[str]], options: argparse.Namespace) -> None
 
 
 def main() -> None:
+    tables = {task: [line.split() for line in text.split(",")] for task, text in TASKS.items()}
+    names = sorted({words[0] for of_task in tables.values() for words in of_task})
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=4000, help="rows of each table at most")
     parser.add_argument("--splits", type=int, default=1)
-    parser.add_argument("--tables", nargs="+", help="names of tables; all by default")
+    parser.add_argument("--tables", nargs="+", choices=names, default=names, metavar="NAME")
     parser.add_argument("--each", action="store_true", help="print all tables")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    heads = "".join(f"  {name:>9}  {'s':>5}" for name in (OURS, *PEERS))
-    print(f"{'table':22}  {'rows':>5}  {'cols':>4}{heads}")
-    for task, text in (("regression", AMOUNTS), ("classification", CLASSES)):
-        tables = [line.split() for line in text.split(",")]
-        chosen = [words for words in tables if options.tables is None or words[0] in options.tables]
-        if chosen:
+    print(heading(WIDTH))
+    for task, of_task in tables.items():
+        if chosen := [words for words in of_task if words[0] in options.tables]:
             run(task, chosen, options)
 
 

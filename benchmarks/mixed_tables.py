@@ -86,6 +86,18 @@ def compare(X: pd.DataFrame, y: np.ndarray, task: str, seed: int) -> np.ndarray:
     return np.array(rows, dtype=np.float64)
 
 
+def heading(width: int) -> str:
+    """The line above those of `table_line`, with names of tables of a width."""
+    heads = "".join(f"  {name:>9}  {'s':>5}" for name in (OURS, *PEERS))
+    return f"{'table':{width}}  {'rows':>5}  {'cols':>4}{heads}"
+
+
+def table_line(name: str, width: int, X: pd.DataFrame, found: np.ndarray) -> str:
+    """Name, rows and columns of a table, and the errors and seconds among what `compare` has `found` (3, 3)."""
+    cells = "".join(f"  {error:9.4g}  {seconds:5.1f}" for error, _, seconds in found)
+    return f"{name:{width}}  {len(X):5}  {X.shape[1]:4}{cells}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=4000, help="rows of each table at most")
@@ -93,8 +105,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    heads = "".join(f"  {name:>9}  {'s':>5}" for name in (OURS, *PEERS))
-    print(f"{'table':10}  {'rows':>5}  {'cols':>4}{heads}")
+    print(heading(10))
     ratios = []
     for name in options.tables:
         make, target, is_class = TABLES[name]
@@ -103,8 +114,7 @@ def main() -> None:
         X, y = table.drop(columns=target), table[target].to_numpy()
         task = "classification" if is_class else "regression"
         found = np.mean([compare(X, y, task, seed) for seed in range(options.splits)], axis=0)
-        cells = "".join(f"  {error:9.4g}  {seconds:5.1f}" for error, _, seconds in found)
-        print(f"{name:10}  {len(y):5}  {X.shape[1]:4}{cells}", flush=True)
+        print(table_line(name, 10, X, found), flush=True)
         ratios.append(found[0] / found[1:])
     for k, peer in enumerate(PEERS):
         error, loss, seconds = np.exp(np.nanmean(np.log(ratios), axis=0))[k]

@@ -319,6 +319,20 @@ def test_tied_metrics_have_the_mean_of_each_part():
     np.testing.assert_allclose(np.square(tied(factor, np.array([0, 1, 1, 2]))), [[16, 33, 33, 58]])
 
 
+def test_indicators_of_many_levels_learn_how_levels_differ(rng):
+    firm, year = rng.integers(0, 50, 900), rng.uniform(-1, 1, 900)
+    level, slope = rng.standard_normal((2, 50))
+    y = level[firm] + slope[firm] * year + 0.2 * rng.standard_normal(900)
+    X = pd.DataFrame({"firm": [f"f{place}" for place in firm], "year": year})
+    unexplained = []
+    for max_levels in ("auto", 40):
+        options = {"trees": None, "effort": "fast", "encode": pm.TableEncoder(max_levels=max_levels)}
+        model = pm.KernelRegressor("gaussian", 256, random_state=0, **options).fit(X[300:], y[300:])
+        unexplained.append(1 - model.score(X[:300], y[:300]))
+    # Means of the target know the level of a firm but not its slope. The ratio was .08 to .16 for four seeds.
+    assert unexplained[0] < 0.3 * unexplained[1]
+
+
 def test_numbers_alone_take_another_form():
     frame = FRAME.assign(area=np.exp(FRAME["area"] / 20))
     model = pm.KernelRegressor("auto", 64, random_state=0, effort="fast", length_scale="auto").fit(frame, Y)

@@ -41,7 +41,6 @@ from phimap.learn.targets.base import Targets, TargetsKind, TargetUnits
 from phimap.learn.trees.ensemble import BoostedTrees
 from phimap.ops import single_threaded_blas
 from phimap.random_map import RandomMap
-from phimap.records import equal_records
 from phimap.tables import TableEncoder
 
 # Parameters that may differ between the stopped and the continued fit. `n_jobs` and `verbose` do not affect the
@@ -407,15 +406,7 @@ class KernelModel(BaseEstimator):
                 f"`{name}` and this model must be fitted without groups and with validation='random' to be merged: "
                 "rows are held out by their place among all rows. Call fit with all rows."
             )
-        same = all(
-            equal_records(one, two)
-            for one, two in (
-                (own.map.scaling, other.map.scaling),
-                (own.map.record, other.map.record),
-                (own.inputs.encodings, other.inputs.encodings),
-            )
-        )
-        if not same or not own.targets.same(other.targets):
+        if not own.encodes_like(other):
             raise ValueError(
                 f"`{name}` must share this model's scaling, feature map and targets, and its encoder. Copy one model "
                 "(copy.deepcopy) after its first partial_fit, and train the copies."

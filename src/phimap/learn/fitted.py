@@ -34,7 +34,7 @@ from phimap.learn.solver import LinearSolution
 from phimap.learn.targets.base import Targets
 from phimap.learn.trees.ensemble import BoostedTrees, trees_text
 from phimap.ops import Array, ops_for
-from phimap.records import Record, of_number
+from phimap.records import Record, equal_records, of_number
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,15 @@ class Fitted(Record):
     def unsolved(self) -> Fitted:
         """Return the model without its solution and all parts that were fitted after it."""
         return replace(self, solution=None, corrections=None, trees=None, calibration=None, conformal=None, untried=())
+
+    def encodes_like(self, other: Fitted) -> bool:
+        """Whether both models turn rows into the same features and targets into the same numbers."""
+        parts = (
+            (self.map.scaling, other.map.scaling),
+            (self.map.record, other.map.record),
+            (self.inputs.encodings, other.inputs.encodings),
+        )
+        return all(equal_records(own, its) for own, its in parts) and self.targets.same(other.targets)
 
     def for_prediction(self) -> Fitted:
         if self.solution is None:
