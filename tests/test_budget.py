@@ -12,6 +12,7 @@ from phimap.kernels import Gaussian
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.projections import REGISTRY
 from tests.support.budget_cases import SMALL, parquet_file, peak
+from tests.support.memory import traced_peak
 
 # What libraries hold that no array tells of.
 SLACK = 1.1
@@ -92,7 +93,7 @@ def test_the_measure_sees_an_array_beyond_the_budget():
 
 
 @pytest.mark.parametrize("name", [name for name, made in REGISTRY.items() if made.drawn_arrays])
-def test_directions_are_refused_before_they_are_drawn(name, peak_of):
+def test_directions_are_refused_before_they_are_drawn(name):
     law, n_directions = Gaussian(3.0).spectral_law(500), 1001
     made = REGISTRY[name]()
     if made.unmet_requirement(law):
@@ -102,22 +103,7 @@ def test_directions_are_refused_before_they_are_drawn(name, peak_of):
         made.sample(law, n_directions, np.random.default_rng(0))
     if name != "minimum-energy":
         # What it takes is what it says, and a tenth for what is no direction.
-        assert peak_of(lambda: made.sample(law, n_directions, np.random.default_rng(0))) <= 1.1 * needed
-
-
-@pytest.fixture
-def peak_of():
-    import tracemalloc
-
-    def peak_of(work):
-        tracemalloc.start()
-        try:
-            work()
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-
-    return peak_of
+        assert traced_peak(lambda: made.sample(law, n_directions, np.random.default_rng(0))) <= 1.1 * needed
 
 
 def test_pages_of_parquet_are_refused(tmp_path):

@@ -1,7 +1,6 @@
 """What every exact kernel keeps."""
 
 import pickle
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from sklearn.base import clone
 from phimap.config import config
 from phimap.kernels import Polynomial, Zonal, base
 from tests.support.families import KERNELS, STATIONARY_KERNELS
+from tests.support.memory import traced_peak
 
 D = 5
 EPS64, EPS32 = np.finfo(np.float64).eps, np.finfo(np.float32).eps
@@ -154,12 +154,10 @@ def test_memory_is_the_result_and_some_tiles(kernel, monkeypatch):
     with config(n_jobs=1):
         # What is compiled and loaded at first use takes memory of its own.
         kernel(draws[:300], draws[:300])
-        tracemalloc.start()
-        values = kernel(draws, draws)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    # Ten tiles of float64 and the checked inputs.
-    assert peak < values.nbytes + 10 * 8 * 128**2 + 4 * draws.nbytes
+        result = 4 * len(draws) ** 2
+        # Ten tiles of float64 and the checked inputs. Another thread may disturb one measurement, but hardly three.
+        most = result + 10 * 8 * 128**2 + 4 * draws.nbytes
+        assert any(traced_peak(lambda: kernel(draws, draws)) < most for _ in range(3))
 
 
 @pytest.mark.parametrize("kernel", STATIONARY_KERNELS, ids=repr)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from phimap.learn.ridge import cost
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradientRidge
 from phimap.learn.ridge.solver import RidgeSolver
 from tests.support.learners import GAUSSIAN
+from tests.support.memory import traced_peak
 
 PLENTY = 10**15
 
@@ -136,12 +136,7 @@ def test_a_fit_in_passes_keeps_to_its_budget(sampled, n_targets):
     model = pm.KernelRegressor(
         n_components=m, alpha=1.0, solver="cg", memory=memory, n_jobs=1, random_state=0, **GAUSSIAN
     )
-    tracemalloc.start()
-    try:
-        model.fit(X, Y)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    peak = traced_peak(lambda: model.fit(X, Y))
     assert model.solution_.status == "solved"
     # Beside the budget, a tile of the map and the rows kept.
     assert peak < memory + 6 * 2**20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ import phimap as pm
 from phimap.learn.doubly_stochastic import model as model_module
 from phimap.ops import host
 from tests.learn.problems import problem
+from tests.support.memory import traced_peak
 
 
 @pytest.fixture(autouse=True)
@@ -110,11 +110,7 @@ def peak(n: int, m: int) -> int:
     X = rng.standard_normal((n, 3)).astype(np.float32)
     y = X[:, 0].astype(np.float64)
     model = pm.DoublyStochasticRegressor(n_components=m, projection="gaussian", n_epochs=1, n_jobs=1, random_state=0)
-    tracemalloc.start()
-    model.fit(X, y).predict(X[:5000])
-    found = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return found - 16 * m
+    return traced_peak(lambda: model.fit(X, y).predict(X[:5000])) - 16 * m
 
 
 def test_memory_is_flat_in_rows_and_features(monkeypatch):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from scipy import linalg
 
 from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
+from tests.support.memory import traced_peak
 
 EPS = np.finfo(np.float64).eps
 # Orders below, at and above a multiple of the block, and a single row.
@@ -106,14 +105,7 @@ def test_a_given_buffer_is_all_the_memory(rng):
     packed = BlockTriangle.from_dense(symmetric(600, rng), 50)
     buffer = np.empty_like(packed.data)
 
-    def peak(out: np.ndarray | None) -> int:
-        tracemalloc.start()
-        BlockedCholesky(packed, 1.0, n_jobs=1, out=out)
-        _, highest = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        return highest
-
-    peak(None)
+    BlockedCholesky(packed, 1.0, n_jobs=1)
     # Blocks in flight, and lists of them; the factor itself only where no buffer is given.
-    assert peak(buffer) < packed.data.nbytes / 4
-    assert peak(None) > packed.data.nbytes
+    assert traced_peak(lambda: BlockedCholesky(packed, 1.0, n_jobs=1, out=buffer)) < packed.data.nbytes / 4
+    assert traced_peak(lambda: BlockedCholesky(packed, 1.0, n_jobs=1)) > packed.data.nbytes
