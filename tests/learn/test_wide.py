@@ -150,7 +150,7 @@ def test_fifty_thousand_features_fit_three_gigabytes():
         "from phimap.learn.ridge import conjugate_gradients as cg, nystroem_preconditioner as ny\n"
         "ny.SAMPLED_FROM = 0; ny.SKETCH_ROWS = cg.SKETCH_ROWS = 512; cg._SEARCH_PASSES = 1\n"
         "warnings.simplefilter('ignore')\n"
-        "X = np.random.default_rng(0).standard_normal((6000, 28)).astype('f4')\n"
+        "X = np.random.default_rng(0).standard_normal((3000, 28)).astype('f4')\n"
         "Y = np.sin(X[:, :10])\n"
         "model = pm.KernelRegressor('gaussian', 50_000, length_scale=5.0, metric=None, memory='3GB', "
         "random_state=0, solver='cg')\n"
