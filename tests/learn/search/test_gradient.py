@@ -119,24 +119,6 @@ def test_rows_that_are_not_given_take_no_part(rng):
     np.testing.assert_array_equal(learn(replace(sample, Y=spoilt), start, rows=rows), expected)
 
 
-def test_alpha_stays_between_its_bounds(rng, monkeypatch):
-    """Of noise, the loss falls towards the largest alpha. Mutant: only the alphas of steps are bounded."""
-    sample, alphas = sample_of_two(rng), []
-    sample = replace(sample, Y=rng.standard_normal((1200, 1)))
-    monkeypatch.setattr(gradient, "_MOST_ALPHA", 3e-4)
-    evaluate = gradient.FourierLoss.__call__
-
-    def watched(loss, root, alpha):
-        alphas.append(alpha / loss.n_training)
-        return evaluate(loss, root, alpha)
-
-    monkeypatch.setattr(gradient.FourierLoss, "__call__", watched)
-    first = learners_of(sample)[0]
-    first.learn(2, lambda: False)
-    assert max(alphas) == pytest.approx(3e-4)
-    assert first._alpha * np.exp(first._values[0]) == pytest.approx(3e-4)
-
-
 def test_no_stage_begins_after_the_limit(rng):
     start = np.full(12, 0.3)
     np.testing.assert_allclose(learn(sample_of_two(rng), start, is_over=lambda: True), start)

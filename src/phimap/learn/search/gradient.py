@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -380,24 +380,16 @@ class MetricLearner:
         """Return the values after the steps of a stage."""
 
         def evaluate(values: np.ndarray) -> tuple[float, np.ndarray]:
-            within = self._within(values)
-            found, of_root, of_alpha = loss(self._root_of(within), self._alpha_of(within, loss))
+            found, of_root, of_alpha = loss(self._root_of(values), self._alpha_of(values, loss))
             of_free = np.bincount(self._groups, of_root) if self._is_diagonal else of_root.ravel()
-            return found, np.concatenate([[of_alpha if within[0] == values[0] else 0.0], of_free * self._size])
+            return found, np.concatenate([[of_alpha], of_free * self._size])
 
+        lowest, highest = np.full(self._values.size, -np.inf), np.full(self._values.size, np.inf)
+        lowest[0], highest[0] = np.log(_LEAST_ALPHA / self._alpha), np.log(_MOST_ALPHA / self._alpha)
+        bounds: Any = optimize.Bounds(lowest, highest)  # pyright: ignore[reportArgumentType] -- arrays are accepted
         steps = self._effort.steps
         options = {"maxiter": steps, "maxfun": steps + _SPARE}
-        return self._within(optimize.minimize(evaluate, self._values, jac=True, method="L-BFGS-B", options=options).x)
-
-    def _within(self, values: np.ndarray) -> np.ndarray:
-        """Return the values with alpha between its bounds.
-
-        The loss is constant in alpha beyond its bounds. With bounds of its own, the optimiser would convert those of
-        every entry of the root one by one, which takes as long as the loss if there are 200 columns.
-        """
-        within = values.copy()
-        within[0] = np.clip(values[0], *np.log([_LEAST_ALPHA / self._alpha, _MOST_ALPHA / self._alpha]))
-        return within
+        return optimize.minimize(evaluate, self._values, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
 
 
 def learn_together(
