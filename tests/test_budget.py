@@ -12,7 +12,7 @@ from phimap.kernels import Gaussian
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.projections import REGISTRY
 from tests.support.budget_cases import SMALL, parquet_file, peak
-from tests.support.memory import traced_peak
+from tests.support.memory import traced
 
 # What libraries hold that no array tells of.
 SLACK = 1.1
@@ -103,7 +103,7 @@ def test_directions_are_refused_before_they_are_drawn(name):
         made.sample(law, n_directions, np.random.default_rng(0))
     if name != "minimum-energy":
         # What it takes is what it says, and a tenth for what is no direction.
-        assert traced_peak(lambda: made.sample(law, n_directions, np.random.default_rng(0))) <= 1.1 * needed
+        assert traced(lambda: made.sample(law, n_directions, np.random.default_rng(0))).peak <= 1.1 * needed
 
 
 def test_pages_of_parquet_are_refused(tmp_path):

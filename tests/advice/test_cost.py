@@ -19,7 +19,7 @@ from phimap.learn.ridge import alpha
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.rows.batches import RowShape, feature_rows, smallest_batch
 from phimap.theory import REFERENCE, Machine
-from tests.support.memory import traced_peak
+from tests.support.memory import traced
 
 WIDTHS = (64, 512, 1024, 3000, 4096, 16_384, 100_000)
 
@@ -86,7 +86,7 @@ def test_memory_of_a_fit_is_the_predicted_one():
     # What is loaded at the first use belongs to the process.
     pm.KernelRegressor("gaussian", 800, **options).fit(X[:3000], y[:3000])
     model = pm.KernelRegressor("gaussian", m, **options)
-    peak = traced_peak(lambda: model.fit(X, y))
+    peak = traced(lambda: model.fit(X, y)).peak
 
     def agrees(width: int, **changed) -> bool:
         machine = replace(REFERENCE, process=1.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from phimap.io.checkpoint_files import PassState
 from phimap.io.encoding import Encoder
 from phimap.learn.rows.checkpoint import CheckpointedRows, DataFingerprint
 from tests.support.learners import GAUSSIAN
+from tests.support.memory import traced
 
 # More rows than the dual form keeps of few features.
 N, ROWS = 2100, 300
@@ -370,14 +370,9 @@ def test_a_large_state_is_written_from_where_it_is(batches, tmp_path):
     state = PassState.of(1, 1, (np.zeros((1000, 500)),))
     (array,) = state.arrays.values()
     size = array.nbytes
-    tracemalloc.start()
-    checkpoint_files.write_states(tmp_path / "one", [state], {})
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.reset_peak()
-    serialise({"a": array})
-    mutant = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < size / 10 < size <= mutant
+    written = traced(lambda: checkpoint_files.write_states(tmp_path / "one", [state], {}))
+    mutant = traced(lambda: serialise({"a": array}))
+    assert written.peak < size / 10 < size <= mutant.peak
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("0s", 0), ("30s", 30), ("5min", 300), ("1.5h", 5400), (7, 7), ("8", 8)])

@@ -17,7 +17,7 @@ from phimap.kernels import Additive, Cauchy, Gaussian, GaussianLaw, Laplacian, M
 from phimap.kernels.subsets import random_subsets, spread_subsets
 from phimap.learn.search.families import median_length_scale
 from tests.support.learners import FIXED
-from tests.support.memory import traced_peak
+from tests.support.memory import traced
 
 D = 6
 SCALES = np.array([0.7, 1.0, 1.5, 2.0, 3.0, 0.9])
@@ -116,7 +116,7 @@ def test_scratch_of_high_orders_is_bounded(rng):
     X = rng.normal(size=(512, 64))
     with config(n_jobs=1):
         Additive(Gaussian(), 2)(X[:9])
-        assert traced_peak(lambda: Additive(Gaussian(8.0), 60)(X[:64], X)) < 12 * 2**20
+        assert traced(lambda: Additive(Gaussian(8.0), 60)(X[:64], X)).peak < 12 * 2**20
 
 
 def test_positive_semidefinite(rng):

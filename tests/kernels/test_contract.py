@@ -10,7 +10,7 @@ from sklearn.base import clone
 from phimap.config import config
 from phimap.kernels import Polynomial, Zonal, base
 from tests.support.families import KERNELS, STATIONARY_KERNELS
-from tests.support.memory import traced_peak
+from tests.support.memory import traced
 
 D = 5
 EPS64, EPS32 = np.finfo(np.float64).eps, np.finfo(np.float32).eps
@@ -157,7 +157,7 @@ def test_memory_is_the_result_and_some_tiles(kernel, monkeypatch):
         result = 4 * len(draws) ** 2
         # Ten tiles of float64 and the checked inputs. Another thread may disturb one measurement, but hardly three.
         most = result + 10 * 8 * 128**2 + 4 * draws.nbytes
-        assert any(traced_peak(lambda: kernel(draws, draws)) < most for _ in range(3))
+        assert any(traced(lambda: kernel(draws, draws)).peak < most for _ in range(3))
 
 
 @pytest.mark.parametrize("kernel", STATIONARY_KERNELS, ids=repr)

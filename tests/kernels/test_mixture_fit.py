@@ -11,7 +11,7 @@ from phimap.kernels import Gaussian, SpectralMixture
 from phimap.kernels.spectral_mixture import starts
 from phimap.kernels.spectral_mixture.likelihood import Likelihood, Shape, evidence, held_out_error
 from phimap.kernels.spectral_mixture.starts import EmpiricalSpectrum, waves
-from tests.support.memory import traced_peak
+from tests.support.memory import traced
 
 FREQUENCIES = np.array([2.0, 5.0])
 
@@ -158,7 +158,7 @@ def test_the_byte_budget_bounds_rows(rng):
     settings = SHORT | {"n_components": 64, "n_restarts": 1, "n_steps": 1, "n_jobs": 1}
     SpectralMixture.fitted(X[:100], y[:100], **settings)
     with config(memory="16MB"):
-        peak = traced_peak(lambda: SpectralMixture.fitted(X, y, **settings))
+        peak = traced(lambda: SpectralMixture.fitted(X, y, **settings)).peak
     # The scratch of the spectrum is 16 MiB whatever the budget.
     assert peak < 48 * 2**20
     with config(memory="1KB"), pytest.raises(MemoryError, match="fits no rows in the byte budget of"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -19,6 +18,7 @@ from phimap.learn.solver import HeldOutScores
 from phimap.learn.trees.ensemble import trees_text
 from phimap.learn.trees.growth import Boosting, TreeRows
 from tests.support.learners import brief_searches
+from tests.support.memory import traced
 
 FAST = {"effort": "fast", "random_state": 0, "n_components": 128, "metric": None}
 
@@ -339,16 +339,14 @@ def test_growth_takes_no_more_memory_than_counted(rng, n, t):
     X, Y = rng.standard_normal((n, 40)), np.eye(t)[rng.integers(t, size=n)]
     # A first growth loads the compiled loop, whose own memory does not count.
     Boosting(TreeRows.of(X[:100], Y[:100], None, has_labels=t > 1), rate=0.1, rng=rng).grow(1)
-    tracemalloc.start()
-    try:
+
+    def grow() -> None:
         every = TreeRows.of(X, Y, None, has_labels=t > 1)
         parts = [every.rows(np.flatnonzero(np.arange(n) % 3 != fold)) for fold in range(3)] if n < 8000 else [every]
         grown = [Boosting(rows, rate=0.1, rng=rng) for rows in (*parts, every)]
         for boosting in grown:
             boosting.grow(1)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+
     of_rows = average.trees_memory(n, 40, t) - average.trees_memory(0, 40, t)
     # One tree grows at a time, with three sums for each of 255 bins of a column in each leaf.
-    assert X.nbytes + Y.nbytes + peak <= of_rows + 24 * 31 * 255 * 40
+    assert X.nbytes + Y.nbytes + traced(grow).peak <= of_rows + 24 * 31 * 255 * 40

@@ -15,7 +15,7 @@ from phimap.learn.ridge import cost
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradientRidge
 from phimap.learn.ridge.solver import RidgeSolver
 from tests.support.learners import GAUSSIAN
-from tests.support.memory import traced_peak
+from tests.support.memory import traced
 
 PLENTY = 10**15
 
@@ -138,7 +138,7 @@ def test_a_fit_in_passes_keeps_to_its_budget(sampled, n_targets):
     )
     # What is compiled and loaded at first use belongs to the process.
     model.fit(X[:300], Y[:300])
-    peak = traced_peak(lambda: model.fit(X, Y))
+    peak = traced(lambda: model.fit(X, Y)).peak
     assert model.solution_.status == "solved"
     # Beside the budget, a tile of the map and the rows kept.
     assert peak < memory + 6 * 2**20

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from scipy import sparse
 
 import phimap as pm
 from phimap.projections import REGISTRY, MinimumEnergy
+from tests.support.memory import traced
 
 D, M = 784, 8192
 #: What the output may be exceeded by, and what of that may depend on the number of rows.
@@ -42,12 +42,8 @@ print(resident("VmHWM") - before - Z.nbytes)
 def excess(phi: pm.FourierFeatures, X: np.ndarray | sparse.csr_array) -> int:
     """Most bytes that NumPy held during a transform, the output not counted."""
     phi.transform(X[:8])
-    tracemalloc.start()
-    try:
-        Z = phi.transform(X)
-        return tracemalloc.get_traced_memory()[1] - Z.nbytes
-    finally:
-        tracemalloc.stop()
+    peak, Z = traced(lambda: phi.transform(X))
+    return peak - Z.nbytes
 
 
 @pytest.mark.slow

@@ -2,17 +2,24 @@
 
 import tracemalloc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 
-def traced_peak(work: Callable[[], Any]) -> int:
-    """Most bytes that Python and NumPy held during a call of `work`, beyond what they held before.
+class Traced(NamedTuple):
+    """Most bytes that Python and NumPy held during a piece of work, beyond what they held before, and its result."""
 
-    Other threads of the process count too, such as those that a Dask cluster of another test left behind.
+    peak: int
+    result: Any
+
+
+def traced(work: Callable[[], Any]) -> Traced:
+    """Call `work` while the memory of all threads is traced.
+
+    Threads that another test left behind, such as those of a Dask cluster, count too.
     """
     tracemalloc.start()
     try:
-        work()
-        return tracemalloc.get_traced_memory()[1]
+        result = work()
+        return Traced(tracemalloc.get_traced_memory()[1], result)
     finally:
         tracemalloc.stop()

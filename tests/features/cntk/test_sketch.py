@@ -17,7 +17,7 @@ from phimap.kernels import LeakyReLU, kappa0, kappa1
 from phimap.kernels.wide_layers import wide_layer
 from phimap.ops import ops_for
 from tests.support.learners import FIXED
-from tests.support.memory import traced_peak
+from tests.support.memory import traced
 from tests.support.statistics import is_mean, is_slope
 
 
@@ -129,7 +129,7 @@ def test_memory_stays_within_the_budget_for_any_size():
         X = np.random.default_rng(0).normal(size=(2, *shape)).astype(np.float32)
         phi.fit(X).transform(X[:1])
         with pm.config(memory="24MB", n_jobs=1):
-            assert traced_peak(partial(phi.transform, X)) < 24 * 2**20
+            assert traced(partial(phi.transform, X)).peak < 24 * 2**20
 
 
 def test_zero_windows_and_zero_images_give_zero_not_nan():

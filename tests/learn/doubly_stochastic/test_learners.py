@@ -15,7 +15,7 @@ import phimap as pm
 from phimap.learn.doubly_stochastic import model as model_module
 from phimap.ops import host
 from tests.learn.problems import problem
-from tests.support.memory import traced_peak
+from tests.support.memory import traced
 
 
 @pytest.fixture(autouse=True)
@@ -110,7 +110,7 @@ def peak(n: int, m: int) -> int:
     X = rng.standard_normal((n, 3)).astype(np.float32)
     y = X[:, 0].astype(np.float64)
     model = pm.DoublyStochasticRegressor(n_components=m, projection="gaussian", n_epochs=1, n_jobs=1, random_state=0)
-    return traced_peak(lambda: model.fit(X, y).predict(X[:5000])) - 16 * m
+    return traced(lambda: model.fit(X, y).predict(X[:5000])).peak - 16 * m
 
 
 def test_memory_is_flat_in_rows_and_features(monkeypatch):

@@ -8,7 +8,7 @@ from scipy import linalg
 
 from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
-from tests.support.memory import traced_peak
+from tests.support.memory import traced
 
 EPS = np.finfo(np.float64).eps
 # Orders below, at and above a multiple of the block, and a single row.
@@ -107,5 +107,5 @@ def test_a_given_buffer_is_all_the_memory(rng):
 
     BlockedCholesky(packed, 1.0, n_jobs=1)
     # Blocks in flight, and lists of them; the factor itself only where no buffer is given.
-    assert traced_peak(lambda: BlockedCholesky(packed, 1.0, n_jobs=1, out=buffer)) < packed.data.nbytes / 4
-    assert traced_peak(lambda: BlockedCholesky(packed, 1.0, n_jobs=1)) > packed.data.nbytes
+    assert traced(lambda: BlockedCholesky(packed, 1.0, n_jobs=1, out=buffer)).peak < packed.data.nbytes / 4
+    assert traced(lambda: BlockedCholesky(packed, 1.0, n_jobs=1)).peak > packed.data.nbytes

@@ -16,7 +16,7 @@ from phimap.learn.ridge.nystroem_preconditioner import GramSketch, SketchRows, W
 from phimap.learn.ridge.solve import solve_ridge
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.solver import solve
-from tests.support.memory import traced_peak
+from tests.support.memory import traced
 
 N, M, R, K = 500, 120, 60, 20
 EPS = float(np.finfo(np.float64).eps)
@@ -242,7 +242,7 @@ def test_the_solver_holds_what_it_says():
     blocks = [(feature_block(Z[i : i + 20]), Y[i : i + 20], np.ones(20)) for i in range(0, n, 20)]
     rows = ValidationFeatures(FeatureRows(feature_block(Z[:20]), Y[:20]))
     solver = ConjugateGradients(rows=lambda: rows, rank=64, most_rank=128)
-    peak = traced_peak(lambda: solve(solver, blocks, m, 1, EPS))
+    peak = traced(lambda: solve(solver, blocks, m, 1, EPS)).peak
     # Beside the solver's arrays, the images of a block of rows.
     assert peak < 1.05 * solver.memory(n, m, 1) + 2**20
 

@@ -44,12 +44,10 @@ def best_split(rows, sums, total, limits, best, left):
                 continue
             if n - m < limits.least_rows or curvature - h < limits.least_curvature:
                 break
-            # An empty bin divides the rows as the bin before it. Its sums may be the rounding of a difference.
-            if sums[b, 2] == 0.0:
-                continue
             g_right, h_right = slope - g, curvature - h
             found = g * g / (h + limits.penalty) + g_right * g_right / (h_right + limits.penalty) - without
-            if found > gain:
+            # An empty bin divides the rows as the bin before it. Its sums may be the rounding of a difference.
+            if found > gain and sums[b, 2] != 0.0:
                 gain = found
                 best[0], best[1] = column, b - start
                 left[0], left[1], left[2] = g, h, m
