@@ -187,6 +187,49 @@ def test_learners_are_compared_on_the_same_rows(rng):
     np.testing.assert_allclose(first.validation_squares(), expected, rtol=1e-3)
 
 
+def learner_with_stages(rng, monkeypatch, ends, best):
+    """A learner whose stages end at `ends`, and whose squared errors are distances from `best`."""
+    left = iter(ends)
+    monkeypatch.setattr(MetricLearner, "_minimised", lambda self, loss: np.full(13, float(next(left))))
+    monkeypatch.setattr(
+        MetricLearner, "_squares", lambda self, loss, values: np.full(9, 1 + np.abs(values - best).max())
+    )
+    monkeypatch.setattr(gradient, "_LEAST_GAIN", -np.inf)
+    learner, _ = learners_of(sample_of_two(rng))
+    learn_together([learner], len(ends), lambda: False, 1)
+    return learner
+
+
+@pytest.mark.parametrize(
+    ("ends", "best", "expected"),
+    [
+        # The mean of the last five stages, which errs less than the last stage.
+        ([90, 90, 40, 10, 9, 8, 7, 1], 5.0, 7.0),
+        # The mean errs more.
+        ([90, 90, 40, 8, 7, 6, 5, 4], 4.0, 4.0),
+        # The first two stages do not count, and one stage has no mean but itself.
+        ([0, 2, 4], 2.0, 4.0),
+        ([0, 2, 4, 6], 5.0, 5.0),
+    ],
+)
+def test_the_mean_of_the_last_roots_is_taken_if_it_errs_less(rng, monkeypatch, ends, best, expected):
+    """Mutants: four or six stages; the mean without a comparison; one first stage or three that do not count."""
+    assert learner_with_stages(rng, monkeypatch, ends, best)._values == pytest.approx(expected)
+
+
+def test_a_stage_that_raised_the_error_is_not_averaged(rng, monkeypatch):
+    """The seventh stage raises the error, so that the eighth undoes it. Mutant: the seventh stays in the mean."""
+    ends = [0, 0, 6, 6, 6, 6, 30, 2]
+    assert learner_with_stages(rng, monkeypatch, ends, 5.0)._values == pytest.approx(5.2)
+
+
+def test_roots_are_not_averaged_after_the_limit(rng, monkeypatch):
+    averaged = []
+    monkeypatch.setattr(MetricLearner, "average", averaged.append)
+    learn_together(learners_of(sample_of_two(rng)), 1, lambda: True, 1)
+    assert not averaged
+
+
 def test_the_gain_of_a_stage_has_the_standard_error_of_paired_rows():
     before, after = np.array([4.0, 2.0, 2.0]), np.array([1.0, 2.0, 3.0])
     assert gradient._gain(before, after) == pytest.approx((2 / 8, np.sqrt(10) / 8))

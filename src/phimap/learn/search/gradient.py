@@ -42,6 +42,8 @@ _SMALL_STAGES = 6
 # Number of further stages without a test of the gain for labels. Squared errors of rare classes vary more, so a single
 # large stage shows less.
 _MORE_OF_LABELS = 1
+# Number of last stages whose roots are averaged, and number of first stages that never are.
+_AVERAGED, _NOT_AVERAGED = 5, 2
 # Least alpha in units of the number of training rows. The rounding of float32 sums is of this size.
 _LEAST_ALPHA = 4 * float(np.finfo(np.float32).eps)
 # Largest alpha in these units. In them, the eigenvalues of the Gram matrix are at most 1.
@@ -284,7 +286,8 @@ class MetricLearner:
     Every stage takes other rows, another split and other directions, because many steps on a single split would fit its
     noise. On the rows of a new stage, the roots before and after the last stage are compared. No further stage follows
     if the last stage has gained little, unless the standard error of the gain is large. If the last stage has raised
-    the loss, the root before that stage replaces its root.
+    the loss, the root before that stage replaces its root. Every stage still fits some noise of its rows, so the mean
+    of the roots after the last stages often errs less than each of them.
 
     References
     ----------
@@ -319,6 +322,8 @@ class MetricLearner:
         # The parameters: the logarithm of alpha relative to its first value, and the root relative to its first size.
         self._values = self._before = np.concatenate([[0.0], free.ravel() / self._size])
         self._stage, self._ended = 0, False
+        # The values after each stage that has not raised the loss.
+        self._ends = list[np.ndarray]()
 
     @property
     def root(self) -> np.ndarray:
@@ -338,10 +343,26 @@ class MetricLearner:
                 gain, deviation = _gain(self._squares(loss, self._before), self._squares(loss, self._values))
                 if gain < 0:
                     self._values = self._before
+                    self._ends.pop()
                 self._ended = gain < _LEAST_GAIN and gain + deviation < _HIDDEN_GAIN
             if not self._ended:
                 self._before, self._values = self._values, self._minimised(loss)
+                self._ends.append(self._values)
                 self._stage += 1
+
+    def average(self) -> None:
+        """Take the mean of the roots after the last stages, if it errs less than the last root.
+
+        The two are compared on the held-out rows of a split that no stage has had.
+        """
+        averaged = self._ends[_NOT_AVERAGED:][-_AVERAGED:]
+        if len(averaged) < 2:
+            return
+        loss = self._loss(np.random.default_rng([self._seed, 2]), 2)
+        mean = np.mean(averaged, axis=0)
+        gain, _ = _gain(self._squares(loss, self._values), self._squares(loss, mean))
+        if gain > 0:
+            self._values = mean
 
     @property
     def has_larger_stages(self) -> bool:
@@ -398,7 +419,8 @@ def learn_together(
     """Let learners of the same sample, rows and seed learn, up to `n_stages` stages each.
 
     After the small stages, the errors of the learners are compared on the same rows. A learner whose errors are clearly
-    larger than those of the best learner keeps the root that it has. Later stages take most of the time.
+    larger than those of the best learner keeps the root that it has. Later stages take most of the time. In the end,
+    the learners average their roots, unless `is_over` has returned True.
     """
     going = list(learners)
     run_tasks(lambda one: one.learn(min(_SMALL_STAGES, n_stages), is_over), going, n_jobs)
@@ -407,6 +429,8 @@ def learn_together(
         best = min(squares, key=lambda one: np.inf if one is None else one.sum())
         going = [one for one, own in zip(learners, squares, strict=True) if not _is_clear(*_gain(own, best))]
     run_tasks(lambda one: one.learn(n_stages, is_over), going, n_jobs)
+    if not is_over():
+        run_tasks(lambda one: one.average(), learners, n_jobs)
 
 
 def _is_clear(gain: float, deviation: float) -> bool:
