@@ -187,7 +187,7 @@ def test_learners_are_compared_on_the_same_rows(rng):
     np.testing.assert_allclose(first.validation_squares(), expected, rtol=1e-3)
 
 
-def learner_with_stages(rng, monkeypatch, ends, best):
+def learner_with_stages(rng, monkeypatch, ends, best, n_rows=1000):
     """A learner whose stages end at `ends`, and whose squared errors are distances from `best`."""
     left = iter(ends)
     monkeypatch.setattr(MetricLearner, "_minimised", lambda self, loss: np.full(13, float(next(left))))
@@ -195,7 +195,7 @@ def learner_with_stages(rng, monkeypatch, ends, best):
         MetricLearner, "_squares", lambda self, loss, values: np.full(9, 1 + np.abs(values - best).max())
     )
     monkeypatch.setattr(gradient, "_LEAST_GAIN", -np.inf)
-    learner, _ = learners_of(sample_of_two(rng))
+    learner, _ = learners_of(sample_of_two(rng, n_rows))
     learn_together([learner], len(ends), lambda: False, 1)
     return learner
 
@@ -221,6 +221,10 @@ def test_a_stage_that_raised_the_error_is_not_averaged(rng, monkeypatch):
     """The seventh stage raises the error, so that the eighth undoes it. Mutant: the seventh stays in the mean."""
     ends = [0, 0, 6, 6, 6, 6, 30, 2]
     assert learner_with_stages(rng, monkeypatch, ends, 5.0)._values == pytest.approx(5.2)
+
+
+def test_the_last_root_stays_with_few_rows(rng, monkeypatch):
+    assert learner_with_stages(rng, monkeypatch, [0, 2, 4, 6], 5.0, n_rows=999)._values == pytest.approx(6.0)
 
 
 def test_roots_are_not_averaged_after_the_limit(rng, monkeypatch):
