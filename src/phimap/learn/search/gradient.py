@@ -421,9 +421,9 @@ def learn_together(
 ) -> None:
     """Let learners of the same sample, rows and seed learn, up to `n_stages` stages each.
 
-    After the small stages, the errors of the learners are compared on the same rows. A learner whose errors are
-    larger than those of the best learner by more than noise keeps the root that it has. Later stages take most of the time. In the end,
-    the learners average their roots, unless `is_over` has returned True.
+    After the small stages, the errors of the learners are compared on the same rows. A learner whose errors are larger
+    than those of the best learner by more than noise keeps the root that it has, because later stages take most of the
+    time. In the end, the learners average their roots, unless `is_over` has returned True.
     """
     going = list(learners)
     run_tasks(lambda one: one.learn(min(_SMALL_STAGES, n_stages), is_over), going, n_jobs)
