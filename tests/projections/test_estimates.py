@@ -9,7 +9,7 @@ from scipy import special
 from phimap.kernels import ActivationKernel, Additive, ArcCosine, Cauchy, Gaussian, Laplacian, Matern, SpectralMixture
 from phimap.kernels.spectral import GaussianLaw, StandardGaussianLaw
 from phimap.projections import REGISTRY
-from tests.support.statistics import is_at_most, is_mean
+from tests.support.statistics import FALSE_ALARM, is_at_most, is_mean
 
 D, SIZE = 5, 13
 """A width that is no power of two, and a number of directions that cuts the last block of every structure."""
@@ -80,9 +80,14 @@ SERVED = [
 
 @pytest.mark.parametrize(("name", "kernel"), SERVED)
 def test_estimates_are_unbiased(name, kernel, seed):
-    """False-alarm rate 1e-6 a pair; mutant: a missing factor of two."""
-    found = estimates(name, kernel, seed, 400)
-    assert is_mean(found, exact(kernel))
+    """False-alarm rate 1e-6 a pair; mutant: a missing factor of two.
+
+    A hundred draws are enough where they refuse the mutant. Both looks share the rate.
+    """
+    found = estimates(name, kernel, seed, 100)
+    if is_mean(found / 2, exact(kernel)):
+        found = np.concatenate([found, estimates(name, kernel, [seed, 1], 300)])
+    assert is_mean(found, exact(kernel), FALSE_ALARM / 2)
     assert not is_mean(found / 2, exact(kernel))
 
 

@@ -97,7 +97,8 @@ def test_no_matrix_is_stored(projection, kernel):
 @pytest.mark.parametrize("projection", FAST, ids=str)
 def test_every_direction_follows_the_law(projection, law, seed):
     """False-alarm rate 1e-6; mutants: directions a fifth too long, and all along their first coordinate."""
-    streams = np.random.default_rng(seed).spawn(3000)
+    # Heavy tails hide a fifth longer directions unless there are many draws.
+    streams = np.random.default_rng(seed).spawn(3000 if isinstance(law, StudentLaw) else 1000)
     # One direction of each of many draws: those within a draw are not independent.
     W = np.stack([as_projection(projection, law).sample(law, 6, rng).to_dense()[5] for rng in streams])
     d = law.n_features
