@@ -9,7 +9,7 @@ from scipy import special
 from phimap.kernels import ActivationKernel, Additive, ArcCosine, Cauchy, Gaussian, Laplacian, Matern, SpectralMixture
 from phimap.kernels.spectral import GaussianLaw, StandardGaussianLaw
 from phimap.projections import REGISTRY
-from tests.support.statistics import FALSE_ALARM, is_at_most, is_mean
+from tests.support.statistics import FALSE_ALARM, enough_samples, is_at_most, is_mean
 
 D, SIZE = 5, 13
 """A width that is no power of two, and a number of directions that cuts the last block of every structure."""
@@ -58,15 +58,15 @@ def exact(kernel):
     return function(PAIR[:1], PAIR[1:])[0, 0]
 
 
-def estimates(name, kernel, seed, n_draws, size=SIZE):
-    """One estimate of the kernel for each of many draws of the projection."""
+def estimates(name, kernel, seed, numbers):
+    """One estimate of the kernel for each of the numbered draws of the projection."""
     law, projection = law_of(kernel), REGISTRY[name]()
-    found = np.empty(n_draws)
-    for i, rng in enumerate(np.random.default_rng(seed).spawn(n_draws)):
-        record = projection.sample(law, size, rng)
-        weights = 1 / size if record.weights is None else record.weights
-        found[i] = (weights * value(kernel, record.to_dense())).sum()
-    return found
+    found = []
+    for number in numbers:
+        record = projection.sample(law, SIZE, np.random.default_rng([seed, number]))
+        weights = 1 / SIZE if record.weights is None else record.weights
+        found.append((weights * value(kernel, record.to_dense())).sum())
+    return np.array(found)
 
 
 SERVED = [
@@ -80,15 +80,13 @@ SERVED = [
 
 @pytest.mark.parametrize(("name", "kernel"), SERVED)
 def test_estimates_are_unbiased(name, kernel, seed):
-    """False-alarm rate 1e-6 a pair; mutant: a missing factor of two.
-
-    A hundred draws are enough where they refuse the mutant. Both looks share the rate.
-    """
-    found = estimates(name, kernel, seed, 100)
-    if is_mean(found / 2, exact(kernel)):
-        found = np.concatenate([found, estimates(name, kernel, [seed, 1], 300)])
-    assert is_mean(found, exact(kernel), FALSE_ALARM / 2)
-    assert not is_mean(found / 2, exact(kernel))
+    """False-alarm rate 1e-6 a pair; mutant: a missing factor of two."""
+    expected = exact(kernel)
+    found = enough_samples(
+        lambda numbers: estimates(name, kernel, seed, numbers), lambda few: is_mean(few / 2, expected)
+    )
+    assert is_mean(found, expected, FALSE_ALARM / 2)
+    assert not is_mean(found / 2, expected)
 
 
 @pytest.mark.parametrize("kernel", STATIONARY)

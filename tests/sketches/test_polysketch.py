@@ -13,7 +13,7 @@ from phimap.ops.primitives.fourier_products import next_product_factor, product_
 from phimap.sketches import OSNAP, PolySketch, TensorSketch
 from phimap.sketches.countsketch import CountSketchRecord
 from phimap.sketches.polysketch import PolySketchRecord
-from tests.support.statistics import FALSE_ALARM, is_at_most, is_mean
+from tests.support.statistics import FALSE_ALARM, enough_samples, is_at_most, is_mean
 
 OPS = host()
 FORMS = ["fourier", "hadamard"]
@@ -124,10 +124,7 @@ def test_products_of_different_vectors(leaf, form, rng):
 @pytest.mark.parametrize("leaf", ["none", "osnap", "countsketch"])
 @pytest.mark.parametrize("widths", [{2: 40, 4: 30, 8: 21}, {2: 9, 3: 20, 5: 11, 6: 7}, {7: 30}])
 def test_every_power_of_a_shared_tree_is_unbiased(widths, leaf, form):
-    """False-alarm rate 1e-6; mutants: the next power, and a weight left out.
-
-    A hundred seeds are enough where they refuse the mutants. Both looks share the rate.
-    """
+    """False-alarm rate 1e-6; mutants: the next power, and a weight left out."""
     X = 1 + 0.4 * np.random.default_rng(5).standard_normal((3, 6))
     X[2] *= -1
     X /= np.linalg.norm(X, axis=1, keepdims=True)
@@ -145,12 +142,12 @@ def test_every_power_of_a_shared_tree_is_unbiased(widths, leaf, form):
 
     exact = np.array([weights[degree] * (X @ X.T) ** degree for degree in sorted(widths)])
     mutants = exact * (X @ X.T), exact * np.array(sorted(widths))[:, None, None]
-    samples = [products(seed) for seed in range(100)]
-    if any(is_mean(np.array(samples), mutant) for mutant in mutants):
-        samples += [products(seed) for seed in range(100, 400)]
-    assert is_mean(np.array(samples), exact, FALSE_ALARM / 2)
-    for mutant in mutants:
-        assert not is_mean(np.array(samples), mutant)
+    samples = enough_samples(
+        lambda seeds: np.array([products(seed) for seed in seeds]),
+        lambda few: any(is_mean(few, mutant) for mutant in mutants),
+    )
+    assert is_mean(samples, exact, FALSE_ALARM / 2)
+    assert not any(is_mean(samples, mutant) for mutant in mutants)
 
 
 def test_factors_of_a_product_share_no_sample():

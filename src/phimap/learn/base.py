@@ -140,8 +140,7 @@ class KernelModel(BaseEstimator):
         """
         with self._settings() as settings:
             if is_dask(X):
-                _refuse_units(groups, settings)
-                return self._keep(fit_collection(X, y, sample_weight, self._kind, settings))
+                return self._keep(fit_collection(X, y, sample_weight, groups, self._kind, settings))
             inputs, targets, rows = training_rows(X, y, sample_weight, self._kind)
             groups = groups_that_count(groups, sample_weight, rows[0].shape[0], in_time=settings.last)
             batches = array_batches(rows, targets, settings, settings.width_for(inputs.width), complete=True)
@@ -246,7 +245,6 @@ class KernelModel(BaseEstimator):
         self : object
         """
         with self._settings() as settings:
-            _refuse_units(None, settings)
             return self._keep(fit_parts(parts, first_rows, read, encoder, self._kind, settings, feature_names))
 
     def new_summary(self, labels: bool | None = None) -> RowSummary:
@@ -594,16 +592,6 @@ def _outputs(
     """
     with fixed_budget(), single_threaded_blas():
         return method(fitted, X, Compute(device, n_jobs), **named)
-
-
-def _refuse_units(groups: Any, settings: FitSettings) -> None:
-    """Raise an error if rows on the workers of a cluster would have to be held out by groups or in time."""
-    if groups is not None or settings.last:
-        given = "`groups`" if groups is not None else "`validation`='last'"
-        raise ValueError(
-            f"{given} needs the rows in one process, got rows on the workers of a cluster. Compute the collection, or "
-            "use fit_batches."
-        )
 
 
 def _check_same_map(checkpoint: CheckpointStore, mapped: ScaledMap) -> None:

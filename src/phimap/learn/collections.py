@@ -129,8 +129,11 @@ class BlockReader:
             yield batch
 
 
-def fit_collection(X: Any, y: Any, sample_weight: Any, kind: LearnerKind, settings: FitSettings) -> FitResult:
+def fit_collection(
+    X: Any, y: Any, sample_weight: Any, groups: Any, kind: LearnerKind, settings: FitSettings
+) -> FitResult:
     """Fit a learner on Dask collections, see `KernelModel.fit`."""
+    _refuse_units(groups, settings)
     parts = _parts(X, y, sample_weight)
     counts, complete = _counts(X, parts, looks=_looks(kind, X))
     n_rows, first_rows = sum(counts), [0, *accumulate(counts)][:-1]
@@ -166,6 +169,7 @@ def fit_parts(
     feature_names: Sequence[str] | None = None,
 ) -> FitResult:
     """Fit a learner on parts of rows that the workers read themselves, see `KernelModel.fit_parts`."""
+    _refuse_units(None, settings)
     # The kinds of inputs and targets are inferred from the first batch.
     X, y = next(iter(read(*parts[0])))
     targets = kind.targets.of_first(y, len(y))
@@ -193,6 +197,16 @@ def score_collection(
     nameless = replace(fitted, inputs=replace(fitted.inputs, names=None))
     blocks = PartedRows(parts, [0] * len(parts), BlockReader(checks))
     return blocks.accumulate(lambda first_row: PredictionScore(nameless, predict)).score
+
+
+def _refuse_units(groups: Any, settings: FitSettings) -> None:
+    """Raise an error if rows on the workers of a cluster would have to be held out by groups or in time."""
+    if groups is not None or settings.last:
+        given = "`groups`" if groups is not None else "`validation`='last'"
+        raise ValueError(
+            f"{given} needs the rows in one process, got rows on the workers of a cluster. Compute the collection, or "
+            "use fit_batches."
+        )
 
 
 def _parts(X: Any, y: Any, sample_weight: Any) -> list[Part]:

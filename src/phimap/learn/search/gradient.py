@@ -33,8 +33,8 @@ _SPARE = 3
 # of the further stage, or if this gain plus its standard error is at least the second share. A few rows with large
 # errors may hide such a gain.
 _LEAST_GAIN, _HIDDEN_GAIN = 0.005, 0.02
-# A learner gets no later stages if its error exceeds the least error by more than this number of standard errors. In 21
-# of 22 fits to eleven tables, the model was the same as with a bound that is higher by a tenth of the error.
+# A learner gets no later stages if its error exceeds the least error by more than this number of standard errors. On
+# ten of eleven tables, two splits each, the errors were the same as with a bound higher by a tenth of the error.
 _DEVIATIONS = 2.0
 # Number of first stages, which have fewer rows and directions than later stages.
 _SMALL_STAGES = 6
@@ -288,8 +288,8 @@ class MetricLearner:
     Every stage takes other rows, another split and other directions, because many steps on a single split would fit its
     noise. On the rows of a new stage, the roots before and after the last stage are compared. No further stage follows
     if the last stage has gained little, unless the standard error of the gain is large. If the last stage has raised
-    the loss, the root before that stage replaces its root. Every stage still fits some noise of its rows, so the mean
-    of the roots after the last stages often errs less than each of them.
+    the loss, the root before that stage replaces its root. Every stage still fits some noise of its rows, which the
+    mean of the roots after the last stages has less of.
 
     References
     ----------
