@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from phimap._progress import Stages
-from phimap.config import memory_budget, thread_count
 from phimap.learn.calibration import calibration_of
-from phimap.learn.corrections.fit import corrections_memory, learn_corrections
+from phimap.learn.corrections.fit import corrections_memory, corrections_threads, learn_corrections
 from phimap.learn.corrections.residuals import Outputs, Residuals
 from phimap.learn.fitted import Fitted, TrainingState
 from phimap.learn.ridge.solver import RidgeSolver
@@ -67,8 +66,7 @@ def correct(
         # Regions are tried with and without the metric, because a metric may give little weight to columns that
         # separate neighbouring rows.
         roots = [None] if (back := inverse_root(mapped.metric)) is None else [None, back]
-        # Each thread holds the matrices of a region, so memory limits the number of threads.
-        n_threads = max(1, min(thread_count(n_jobs), memory_budget() // corrections_memory(mapped.width, 1)))
+        n_threads = corrections_threads(mapped.width, n_jobs)
         corrections = learn_corrections(mapped.kernel, residuals, roots, n_threads)
     if corrections is None:
         return fitted, None, None
@@ -89,6 +87,6 @@ def may_correct(fitted: Fitted, rows: Any, n_rows: int, settings: FitSettings) -
     if not wanted or not isinstance(rows, Iterable) or inputs.sparse or inputs.image_shape is not None:
         return False
     # Only one thread is counted, so that the number of threads does not affect the choice.
-    spare = settings.memory - RidgeSolver.memory(None, m) - corrections_memory(m, 1)
+    spare = settings.memory - RidgeSolver.memory(None, m) - corrections_memory(m)
     n_bytes = n_rows * (inputs.width * 8 + fitted.targets.n_outputs * 48)
     return n_rows >= max(_LEAST_ROWS, 2 * m) and n_bytes <= min(spare, settings.memory // 4)

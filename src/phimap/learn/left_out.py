@@ -12,6 +12,7 @@ import numpy as np
 
 from phimap.learn.blocks.blocks import FeatureRows
 from phimap.learn.blocks.centred_rows import times_root, without_root
+from phimap.learn.corrections.fit import corrections_threads
 from phimap.learn.corrections.left_out import LeftOutRows, corrected_errors
 from phimap.learn.corrections.residuals import Outputs, Residuals
 from phimap.learn.fitted import Fitted, TrainingState
@@ -140,7 +141,8 @@ def left_out_rows(
     some = _rows_at(rows, chosen)
     of_map = LeftOutRows(some, keys[chosen], left_out_errors(some, solution, leverages, together), together)
     outputs = Outputs(fitted.map.record, settings.n_jobs, residuals.X.dtype)
-    errors[chosen] = corrected_errors(fitted.corrections, residuals, of_map, leverages, outputs)
+    n_threads = corrections_threads(m, settings.n_jobs)
+    errors[chosen] = corrected_errors(fitted.corrections, residuals, of_map, leverages, outputs, n_threads)
     return LeftOut(rows, keys, errors, conformal)
 
 

@@ -78,7 +78,7 @@ def test_the_metric_is_the_mean_outer_product_in_the_first_coordinates(rng):
     root = rng.standard_normal((4, 4))
     slopes = by_formula(phi, X @ root, coefs)
     expected = np.einsum("ndt,net->de", slopes, slopes) / len(X)
-    factor = gradient_factor(FoldFit(phi.record_, coefs), X, root)
+    factor = gradient_factor(FoldFit(phi.record_, coefs), X, root, None)
     found = factor.T @ factor
     np.testing.assert_allclose(found, root @ expected @ root.T, rtol=1e-4, atol=1e-3)
     # A mutant: the gradient in the coordinates after the root.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phimap.config import thread_count
+from phimap.config import memory_budget, thread_count
 from phimap.kernels import Kernel
 from phimap.learn.corrections.corrections import Corrections, moved_rows, nearest
 from phimap.learn.corrections.partition import Partition
@@ -41,9 +41,14 @@ def n_regions_for(n_rows: int) -> int:
     return 1 << max(0, int(np.ceil(np.log2(n_rows / _MOST_ROWS))))
 
 
-def corrections_memory(n_components: int, n_jobs: int | None) -> int:
-    """Peak bytes of corrections, without the rows: each thread holds the matrices of a region and tiles of outputs."""
-    return 8 * thread_count(n_jobs) * (_ARRAYS * (2 * _MOST_ROWS) ** 2 + 2 * TILE_ROWS * n_components)
+def corrections_memory(n_components: int) -> int:
+    """Peak bytes of a thread that learns corrections: the matrices of a region and tiles of outputs."""
+    return 8 * (_ARRAYS * (2 * _MOST_ROWS) ** 2 + 2 * TILE_ROWS * n_components)
+
+
+def corrections_threads(n_components: int, n_jobs: int | None) -> int:
+    """Number of threads, at most `n_jobs`, that may each hold a region: as many as fit the byte budget, at least 1."""
+    return max(1, min(thread_count(n_jobs), memory_budget() // corrections_memory(n_components)))
 
 
 def learn_corrections(
@@ -88,7 +93,7 @@ def learn_corrections(
     """
     choices = []
     for root in roots:
-        regions = _Regions.of(residuals, root)
+        regions = _Regions.of(residuals, root, n_jobs)
         if (chosen := _choose(kernel, regions, n_jobs)) is not None:
             choices.append((chosen, regions))
     if not choices:
@@ -143,10 +148,10 @@ class _Regions:
     parts: list[np.ndarray]
 
     @classmethod
-    def of(cls, residuals: Residuals, root: np.ndarray | None) -> _Regions:
+    def of(cls, residuals: Residuals, root: np.ndarray | None, n_jobs: int | None) -> _Regions:
         """Multiply the rows by `root`, and divide them into regions."""
         moved = replace(residuals, X=moved_rows(residuals.X, root))
-        partition = Partition.of_rows(moved.X, n_regions_for(len(moved.X)))
+        partition = Partition.of_rows(moved.X, n_regions_for(len(moved.X)), n_jobs)
         regions = partition.assign(moved.X)
         return cls(root, moved, partition, [np.flatnonzero(regions == one) for one in range(partition.n_regions)])
 

@@ -12,7 +12,7 @@ from phimap.learn.corrections.corrections import Corrections, moved_rows
 from phimap.learn.corrections.fit import kernel_values, region_factor
 from phimap.learn.corrections.residuals import Outputs, Residuals
 from phimap.learn.ridge.predictive import Leverages
-from phimap.ops import single_threaded_blas
+from phimap.ops import run_tasks
 from phimap.ops.blas import solve_factored
 
 
@@ -36,7 +36,12 @@ class LeftOutRows(NamedTuple):
 
 
 def corrected_errors(
-    corrections: Corrections, residuals: Residuals, left_out: LeftOutRows, leverages: Leverages, outputs: Outputs
+    corrections: Corrections,
+    residuals: Residuals,
+    left_out: LeftOutRows,
+    leverages: Leverages,
+    outputs: Outputs,
+    n_jobs: int | None = None,
 ) -> np.ndarray:
     r"""Return the errors (r, t) of corrected models at rows that are left out of their fits.
 
@@ -50,6 +55,8 @@ def corrected_errors(
         Leverages of the linear model.
     outputs : Outputs
         Outputs of coefficients on the features of the linear model.
+    n_jobs : int or None
+        Threads; the result does not depend on them. Each holds the matrices of a region, see `corrections_threads`.
 
     Notes
     -----
@@ -68,35 +75,37 @@ def corrected_errors(
     by_key = np.argsort(residuals.keys, kind="stable")
     places = by_key[np.searchsorted(residuals.keys[by_key], left_out.keys)]
     starts = np.append(0, corrections.ends)
-    for region in np.unique(regions[places]):
-        if not corrections.coefs[starts[region] : starts[region + 1]].any():
-            continue
+
+    def leave_out(region: int) -> None:
+        """Replace the errors at the left-out rows of a region."""
         part, here = np.flatnonzero(regions == region), np.flatnonzero(regions[places] == region)
         rows, roots = np.searchsorted(part, places[here]), np.sqrt(residuals.count(part))[:, None]
         scaled_rows = moved[part] * moved.dtype.type(corrections.scale)
         matrix = kernel_values(corrections.kernel, scaled_rows, scaled_rows)
         unit = np.zeros((part.size, here.size))
         unit[rows, np.arange(here.size)] = 1.0
-        with single_threaded_blas():
-            factor = region_factor(matrix, corrections.alpha, roots)
-            roots = roots.astype(factor.dtype)
-            # The columns of B, the inverse in the notes, that belong to the left-out rows.
-            inverse = solve_factored(factor, unit)
-            values = inverse.T @ (roots * residuals.errors[part])
-            scaled = roots * inverse
+        factor = region_factor(matrix, corrections.alpha, roots)
+        roots = roots.astype(factor.dtype)
+        # The columns of B, the inverse in the notes, that belong to the left-out rows.
+        inverse = solve_factored(factor, unit)
+        values = inverse.T @ (roots * residuals.errors[part])
+        scaled = roots * inverse
         X = residuals.X[part]
         if left_out.together is None:
             influence = _influence(X, here, None, left_out, leverages, outputs)
             moves = np.einsum("ji,ji->i", scaled, influence)[:, None]
             values += moves * left_out.errors[here]
             errors[here] = values / inverse[rows, np.arange(here.size)][:, None] / roots[rows]
-            continue
+            return
         for together in left_out.together:
             own = np.flatnonzero(np.isin(here, together))
             if own.size:
                 changes = _influence(X, together, left_out.errors[together], left_out, leverages, outputs)
                 found = values[own] + scaled[:, own].T @ changes
                 errors[here[own]] = np.linalg.solve(inverse[np.ix_(rows[own], own)], found) / roots[rows[own]]
+
+    corrected = [one for one in np.unique(regions[places]) if corrections.coefs[starts[one] : starts[one + 1]].any()]
+    run_tasks(leave_out, corrected, n_jobs)
     return errors
 
 

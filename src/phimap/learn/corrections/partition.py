@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from phimap.ops import single_threaded_blas
+from phimap.ops import run_tasks
 from phimap.records import Record, of_floats
 
 # A principal component is computed from every row of a part, or from evenly spaced rows if the part has at least twice
@@ -40,7 +40,7 @@ class Partition(Record):
         return len(self.thresholds) + 1
 
     @classmethod
-    def of_rows(cls, X: np.ndarray, n_regions: int) -> Self:
+    def of_rows(cls, X: np.ndarray, n_regions: int, n_jobs: int | None = None) -> Self:
         """Divide the rows of `X` (n, d) at the median of their first principal component.
 
         Each part is divided in the same way, until there are `n_regions` parts. The component is computed from at most
@@ -52,23 +52,32 @@ class Partition(Record):
             Rows in coordinates in which all directions matter equally, for example after a learned metric.
         n_regions : int
             A power of two.
+        n_jobs : int or None
+            Threads; the result does not depend on them.
 
         Notes
         -----
         **Cost.** n d flops for each level of the tree, and at most 8,192 d^2 flops for each part.
         """
-        d = X.shape[1]
-        directions, thresholds = np.zeros((n_regions - 1, d)), np.zeros(n_regions - 1)
-        parts = [np.arange(X.shape[0])]
-        for node in range(n_regions - 1):
-            rows = parts[node]
+        directions, thresholds = [], []
+
+        def divide(rows: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+            """Return direction, threshold and the mask of the right child of a part."""
             step = max(1, rows.size // _DIRECTION_ROWS)
-            directions[node] = _principal_direction(X[rows[::step]].astype(np.float64))
-            heights = _heights(X[rows], directions[node])
-            thresholds[node] = np.median(heights) if rows.size else 0.0
-            right = heights > thresholds[node]
-            parts += [rows[~right], rows[right]]
-        return cls(directions, thresholds)
+            direction = _principal_direction(X[rows[::step]].astype(np.float64))
+            heights = _heights(X[rows], direction)
+            threshold = float(np.median(heights)) if rows.size else 0.0
+            return direction, threshold, heights > threshold
+
+        parts = [np.arange(X.shape[0])]
+        while len(parts) < n_regions:
+            divided, children = run_tasks(divide, parts, n_jobs), []
+            for rows, (direction, threshold, right) in zip(parts, divided, strict=True):
+                directions.append(direction)
+                thresholds.append(threshold)
+                children += [rows[~right], rows[right]]
+            parts = children
+        return cls(np.reshape(directions, (-1, X.shape[1])), np.array(thresholds))
 
     def assign(self, X: np.ndarray) -> np.ndarray:
         """Regions (n,) of the rows of `X` (n, d), dense."""
@@ -86,8 +95,8 @@ def _principal_direction(X: np.ndarray) -> np.ndarray:
     if X.shape[0] < 2:
         return np.eye(X.shape[1])[0]
     centred = X - X.mean(axis=0)
-    with single_threaded_blas():
-        return np.linalg.eigh(centred.T @ centred)[1][:, -1]
+    # `_heights` rounds products with strided vectors in another way, and regions must not depend on that.
+    return np.ascontiguousarray(np.linalg.eigh(centred.T @ centred)[1][:, -1])
 
 
 def _heights(X: np.ndarray, direction: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from phimap.ops.blas import factorise, invert_upper, solve_transposed, subtract_
 # Number of columns of a block row that one task updates. The work on so many columns outweighs the cost of starting the
 # task.
 _STRIP = 2048
+# Number of right-hand sides of a task. Tasks for fewer would spend their time reading the factor.
+_RIGHT_HAND_SIDES = 128
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
@@ -97,36 +100,43 @@ class BlockedCholesky:
 
     def solve_lower(self, B: np.ndarray) -> np.ndarray:
         """Solve ``U^T X = B``, the forward substitution."""
-        X = self._right_hand_sides(B)
-        factor = self._factor
-        with single_threaded_blas():
-            for i in range(factor.n_blocks):
-                rows, panel = factor.rows(i), factor.panel(i)
-                height = rows.stop - rows.start
-                X[:, rows] = X[:, rows] @ panel[:, :height]
-
-                def eliminate(strip: slice, panel=panel, rows=rows, solved=X[:, rows]) -> None:
-                    X[:, strip] -= solved @ panel[:, strip.start - rows.start : strip.stop - rows.start]
-
-                run_tasks(eliminate, _strips(rows.stop, self.size, _STRIP), self.n_jobs)
-        return X.T.reshape(B.shape)
+        return self._solve_in_parts(B, self._substitute_forward)
 
     def solve_upper(self, B: np.ndarray) -> np.ndarray:
         """Solve ``U X = B``, the backward substitution."""
+        return self._solve_in_parts(B, self._substitute_backward)
+
+    def _solve_in_parts(self, B: np.ndarray, substitute: Callable[[np.ndarray], None]) -> np.ndarray:
+        """Substitute for groups of right-hand sides on threads, each in place as the rows of an array (k, m)."""
         X = self._right_hand_sides(B)
-        factor = self._factor
         with single_threaded_blas():
-            for i in reversed(range(factor.n_blocks)):
-                rows, panel = factor.rows(i), factor.panel(i)
-                height = rows.stop - rows.start
-
-                def known(strip: slice, panel=panel, rows=rows) -> np.ndarray:
-                    return X[:, strip] @ panel[:, strip.start - rows.start : strip.stop - rows.start].T
-
-                for part in run_tasks(known, _strips(rows.stop, self.size, _STRIP), self.n_jobs):
-                    X[:, rows] -= part
-                X[:, rows] = X[:, rows] @ panel[:, :height].T
+            run_tasks(lambda part: substitute(X[part]), _strips(0, len(X), _RIGHT_HAND_SIDES), self.n_jobs)
         return X.T.reshape(B.shape)
+
+    def _substitute_forward(self, X: np.ndarray) -> None:
+        factor = self._factor
+        for i in range(factor.n_blocks):
+            rows, panel = factor.rows(i), factor.panel(i)
+            height = rows.stop - rows.start
+            X[:, rows] = X[:, rows] @ panel[:, :height]
+
+            def eliminate(strip: slice, panel=panel, rows=rows, solved=X[:, rows]) -> None:
+                X[:, strip] -= solved @ panel[:, strip.start - rows.start : strip.stop - rows.start]
+
+            run_tasks(eliminate, _strips(rows.stop, self.size, _STRIP), self.n_jobs)
+
+    def _substitute_backward(self, X: np.ndarray) -> None:
+        factor = self._factor
+        for i in reversed(range(factor.n_blocks)):
+            rows, panel = factor.rows(i), factor.panel(i)
+            height = rows.stop - rows.start
+
+            def known(strip: slice, panel=panel, rows=rows) -> np.ndarray:
+                return X[:, strip] @ panel[:, strip.start - rows.start : strip.stop - rows.start].T
+
+            for part in run_tasks(known, _strips(rows.stop, self.size, _STRIP), self.n_jobs):
+                X[:, rows] -= part
+            X[:, rows] = X[:, rows] @ panel[:, :height].T
 
     def _right_hand_sides(self, B: np.ndarray) -> np.ndarray:
         """Copy `B` to the rows of an array (k, m) in C order, so that products read contiguous block rows."""

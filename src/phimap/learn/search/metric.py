@@ -8,17 +8,18 @@ import numpy as np
 from sklearn.utils.extmath import randomized_svd
 
 from phimap.learn.search.trial import FoldFit, rooted
-from phimap.ops import Array, ops_for
+from phimap.ops import Array, ops_for, run_tasks
 from phimap.random_map import MapRecord
 
 # Half the distance of the two points of a central difference, for standardised rows. A smaller distance would miss the
 # jumps of maps that are not continuous.
 _STEP = 1e-3
-# Maximum number of feature values in memory at a time.
+# Maximum number of feature values that a task holds for differences, and number of rows of a task.
 _MOST_FLOATS = 2**22
+_TASK_ROWS = 256
 
 
-def gradients(record: MapRecord, X: np.ndarray, coefs: np.ndarray) -> np.ndarray:
+def gradients(record: MapRecord, X: np.ndarray, coefs: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
     """Gradients (n, d, t) of ``phi(x)^T coefs`` at rows `X` (n, d), in float64.
 
     The map computes the gradients if it can. Otherwise they are central differences.
@@ -28,6 +29,8 @@ def gradients(record: MapRecord, X: np.ndarray, coefs: np.ndarray) -> np.ndarray
     record : MapRecord
     X : ndarray of shape (n, d)
     coefs : ndarray of shape (m, t)
+    n_jobs : int or None
+        Threads; the result does not depend on them.
 
     Returns
     -------
@@ -42,8 +45,13 @@ def gradients(record: MapRecord, X: np.ndarray, coefs: np.ndarray) -> np.ndarray
     **Cost.** Landmarks of a stationary kernel: about n m d t flops. Differences: the outputs at 2 n d rows.
     """
     X = np.asarray(X, dtype=np.float64)
-    exact = record.output_gradients(X, coefs)
-    return _differences(record, X, coefs) if exact is None else exact
+
+    def of_rows(start: int) -> np.ndarray:
+        rows = X[start : start + _TASK_ROWS]
+        exact = record.output_gradients(rows, coefs)
+        return _differences(record, rows, coefs) if exact is None else exact
+
+    return np.concatenate(run_tasks(of_rows, range(0, len(X), _TASK_ROWS), n_jobs))
 
 
 def _differences(record: MapRecord, X: np.ndarray, coefs: np.ndarray) -> np.ndarray:
@@ -78,7 +86,7 @@ MOST_COLUMNS_OF_FULL = 500
 _RANK = 100
 
 
-def gradient_factor(fit: FoldFit, X: Array, root: np.ndarray | None) -> np.ndarray:
+def gradient_factor(fit: FoldFit, X: Array, root: np.ndarray | None, n_jobs: int | None) -> np.ndarray:
     """A factor of the mean outer product of the gradients of a fit, in the coordinates before the root.
 
     Parameters
@@ -88,6 +96,8 @@ def gradient_factor(fit: FoldFit, X: Array, root: np.ndarray | None) -> np.ndarr
     X : ndarray or CSR matrix of shape (n, d)
         Rows not yet multiplied by `root`. The first of them are used.
     root : ndarray of shape (d,) or (d, k), or None
+    n_jobs : int or None
+        Threads; the result does not depend on them.
 
     Returns
     -------
@@ -108,7 +118,7 @@ def gradient_factor(fit: FoldFit, X: Array, root: np.ndarray | None) -> np.ndarr
     if fit.record.output_gradients(np.zeros((1, fit.record.n_features)), fit.coefs) is None:
         most, n_rows = _ROWS_OF_DIFFERENCES, _DIFFERENCES // d
     rows = ops.to_host(ops.dense(X[: int(np.clip(n_rows, _LEAST_ROWS, most))]))
-    found = gradients(fit.record, np.asarray(rooted(rows, root)), fit.coefs)
+    found = gradients(fit.record, np.asarray(rooted(rows, root)), fit.coefs, n_jobs)
     flat = np.moveaxis(found, 2, 1).reshape(-1, found.shape[1]) / np.sqrt(len(rows))
     return rooted(flat, None if root is None else root.T)
 

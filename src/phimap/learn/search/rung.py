@@ -242,7 +242,7 @@ class Rung:
 
         def root(fold: tuple) -> np.ndarray:
             fit, before, (training, _) = fold
-            factor = gradient_factor(fit, self.sample.X[training], before)
+            factor = gradient_factor(fit, self.sample.X[training], before, self.n_jobs)
             if candidate.metric == "diagonal" and self.sample.parts is not None:
                 factor = tied(factor, self.sample.parts)
             return root_of(factor, candidate.metric, exponent)

@@ -242,7 +242,7 @@ def _first_roots(
     assert start.result is not None
     roots = []
     for fit, (training, _) in zip(start.result.fits, rung.sample.folds(), strict=True):
-        factor = gradient_factor(fit, rung.sample.X[training], None)
+        factor = gradient_factor(fit, rung.sample.X[training], None, rung.n_jobs)
         factor = factor if rung.sample.parts is None else tied(factor, rung.sample.parts)
         roots.append(root_of(factor, "diagonal", _TEMPERED))
     return roots
@@ -270,7 +270,7 @@ def _learned_roots(
         root = first_roots[fold]
         if kind == "full":
             if d > MOST_COLUMNS_OF_FULL:
-                root = root_of(gradient_factor(fits[fold], sample.X[rows], None), kind)
+                root = root_of(gradient_factor(fits[fold], sample.X[rows], None, rung.n_jobs), kind)
             else:
                 root = np.eye(d) if root is None else np.diag(root)
         root = np.ones(d) if root is None else root
