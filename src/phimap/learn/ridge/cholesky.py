@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -14,8 +13,8 @@ from phimap.ops.blas import factorise, invert_upper, solve_transposed, subtract_
 # Number of columns of a block row that one task updates. The work on so many columns outweighs the cost of starting the
 # task.
 _STRIP = 2048
-# Number of right-hand sides of a task. Tasks for fewer would spend their time reading the factor.
-_RIGHT_HAND_SIDES = 128
+# From `_MANY` right-hand sides on, the forward substitution has enough work for narrower strips.
+_MANY, _NARROW_STRIP = 256, 512
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
@@ -100,43 +99,39 @@ class BlockedCholesky:
 
     def solve_lower(self, B: np.ndarray) -> np.ndarray:
         """Solve ``U^T X = B``, the forward substitution."""
-        return self._solve_in_parts(B, self._substitute_forward)
+        X = self._right_hand_sides(B)
+        factor, width = self._factor, _STRIP if len(X) < _MANY else _NARROW_STRIP
+        with single_threaded_blas():
+            for i in range(factor.n_blocks):
+                rows, panel = factor.rows(i), factor.panel(i)
+                height = rows.stop - rows.start
+
+                def finish(some: slice, panel=panel[:, :height], rows=rows) -> None:
+                    X[some, rows] = X[some, rows] @ panel
+
+                def eliminate(strip: slice, panel=panel, rows=rows) -> None:
+                    X[:, strip] -= X[:, rows] @ panel[:, strip.start - rows.start : strip.stop - rows.start]
+
+                run_tasks(finish, _strips(0, len(X), _MANY), self.n_jobs)
+                run_tasks(eliminate, _strips(rows.stop, self.size, width), self.n_jobs)
+        return X.T.reshape(B.shape)
 
     def solve_upper(self, B: np.ndarray) -> np.ndarray:
         """Solve ``U X = B``, the backward substitution."""
-        return self._solve_in_parts(B, self._substitute_backward)
-
-    def _solve_in_parts(self, B: np.ndarray, substitute: Callable[[np.ndarray], None]) -> np.ndarray:
-        """Substitute for groups of right-hand sides on threads, each in place as the rows of an array (k, m)."""
         X = self._right_hand_sides(B)
+        factor = self._factor
         with single_threaded_blas():
-            run_tasks(lambda part: substitute(X[part]), _strips(0, len(X), _RIGHT_HAND_SIDES), self.n_jobs)
+            for i in reversed(range(factor.n_blocks)):
+                rows, panel = factor.rows(i), factor.panel(i)
+                height = rows.stop - rows.start
+
+                def known(strip: slice, panel=panel, rows=rows) -> np.ndarray:
+                    return X[:, strip] @ panel[:, strip.start - rows.start : strip.stop - rows.start].T
+
+                for part in run_tasks(known, _strips(rows.stop, self.size, _STRIP), self.n_jobs):
+                    X[:, rows] -= part
+                X[:, rows] = X[:, rows] @ panel[:, :height].T
         return X.T.reshape(B.shape)
-
-    def _substitute_forward(self, X: np.ndarray) -> None:
-        factor = self._factor
-        for i in range(factor.n_blocks):
-            rows, panel = factor.rows(i), factor.panel(i)
-            height = rows.stop - rows.start
-            X[:, rows] = X[:, rows] @ panel[:, :height]
-
-            def eliminate(strip: slice, panel=panel, rows=rows, solved=X[:, rows]) -> None:
-                X[:, strip] -= solved @ panel[:, strip.start - rows.start : strip.stop - rows.start]
-
-            run_tasks(eliminate, _strips(rows.stop, self.size, _STRIP), self.n_jobs)
-
-    def _substitute_backward(self, X: np.ndarray) -> None:
-        factor = self._factor
-        for i in reversed(range(factor.n_blocks)):
-            rows, panel = factor.rows(i), factor.panel(i)
-            height = rows.stop - rows.start
-
-            def known(strip: slice, panel=panel, rows=rows) -> np.ndarray:
-                return X[:, strip] @ panel[:, strip.start - rows.start : strip.stop - rows.start].T
-
-            for part in run_tasks(known, _strips(rows.stop, self.size, _STRIP), self.n_jobs):
-                X[:, rows] -= part
-            X[:, rows] = X[:, rows] @ panel[:, :height].T
 
     def _right_hand_sides(self, B: np.ndarray) -> np.ndarray:
         """Copy `B` to the rows of an array (k, m) in C order, so that products read contiguous block rows."""
