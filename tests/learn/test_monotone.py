@@ -6,6 +6,7 @@ import pytest
 from scipy.optimize import minimize
 
 import phimap as pm
+from phimap.learn import monotone
 from phimap.learn.blocks.blocks import feature_block
 from phimap.learn.monotone import TOLERANCE, MonotonicityWarning, _constrained
 from phimap.learn.ridge.predictive import PrimalLeverages
@@ -55,8 +56,14 @@ def test_outputs_follow_the_constraints(kind, n):
     assert np.sqrt(np.mean(moved**2)) < 0.3 * free.predict(test).std()
 
 
-def test_the_solution_is_that_of_a_general_solver():
-    """The same quadratic programme, with the constraints of a single row, solved by SLSQP on the coefficients."""
+@pytest.mark.parametrize("n_steps", [None, 1])
+def test_the_solution_is_that_of_a_general_solver(monkeypatch, n_steps):
+    """The same quadratic programme, with the constraints of a single row, solved by SLSQP on the coefficients.
+
+    With too few steps for the active set, another method takes over.
+    """
+    if n_steps is not None:
+        monkeypatch.setattr(monotone, "_STEPS", n_steps)
     rng = np.random.default_rng(0)
     Z, alpha = rng.standard_normal((60, 8)), 0.5
     y = Z[:, :1] - Z[:, 1:2] + 0.1 * rng.standard_normal((60, 1))
@@ -68,7 +75,8 @@ def test_the_solution_is_that_of_a_general_solver():
     statistics.update(feature_block(Z), y, None)
     solution = solve_ridge(statistics, alpha)
     np.testing.assert_allclose(solution.coef[:, 0], free, atol=1e-10)
-    found, _ = _constrained(solution, PrimalLeverages(statistics, alpha, 1), D, np.zeros((5, 1)))
+    leverages = PrimalLeverages(statistics, alpha, 1)
+    found, _ = _constrained(solution, leverages, D, leverages.half_forms(D))
     rule = {"type": "ineq", "fun": lambda c: D @ c, "jac": lambda c: D}
     options = {"ftol": 1e-14, "maxiter": 500}
     best = minimize(lambda c: 0.5 * c @ H @ c - b @ c, free, jac=lambda c: H @ c - b, constraints=rule, options=options)
@@ -85,6 +93,8 @@ def test_columns_with_heavy_tails_become_ranks():
     X = np.stack([common + 0.1 * rng.standard_normal(1500) for _ in range(4)], axis=1)
     y = np.arctan(X[:, 0]) + 0.5 * np.arctan(X[:, 1]) + 0.3 * rng.standard_normal(1500)
     model = pm.KernelRegressor(monotonic_cst=[1, 1, 0, 0], random_state=0).fit(X[:1000], y[:1000])
+    # Mutant: without a least width the map has 256 features.
+    assert model.feature_map_.n_components >= 1024
     new = X[1000:]
     assert np.sqrt(np.mean((model.predict(new) - y[1000:]) ** 2)) < 0.45 * y.std()
     for column in (0, 1):

@@ -31,9 +31,8 @@ _ROWS = 200
 TOLERANCE = 1e-3
 # A step becomes a constraint if its violation exceeds this share of `TOLERANCE`.
 _STRICT = 0.1
-# Largest number of iterations that compute the multipliers of the constraints. They also end if the gradient is below
-# the second number times the largest absolute value of ``D c_0``.
-_STEPS, _ACCURACY = 3000, 1e-6
+# Largest number of steps of the nonnegative least squares. A step adds or removes a constraint.
+_STEPS = 10_000
 
 
 class MonotonicityWarning(UserWarning):
@@ -114,12 +113,13 @@ def with_monotone_effects(fitted: Fitted, state: TrainingState, signs: np.ndarra
     .. math:: \min_{\lambda \ge 0}\; \tfrac12 \lambda^\top D H^{-1} D^\top \lambda + \lambda^\top D c_0,
               \qquad c = c_0 + H^{-1} D^\top \lambda
 
-    with :math:`c_0` the solution without constraints. L-BFGS-B solves it for a few steps of the grid at a time. Every
+    with :math:`c_0` the solution without constraints. It is solved for some steps of the grid at a time. Every
     round keeps the active constraints, and adds the 200 steps with the largest violations on a grid of other rows.
 
     **Error.** The rounds end if no step of two successive grids violates the constraints by more than a tenth of the
     tolerance, and after 48 rounds. The remaining violation is measured on a finer grid of other rows. **Cost.** A
-    factorisation, ``m^2`` flops for each constraint, and in each round the outputs on the grid.
+    factorisation, ``m^2`` flops for each constraint, and in each round the outputs on the grid and the nonnegative
+    least squares of `_constrained`.
     """
     targets, stream = fitted.targets, settings.stream("monotone")
     solution = targets.in_units(fitted.solved)
@@ -133,7 +133,8 @@ def with_monotone_effects(fitted: Fitted, state: TrainingState, signs: np.ndarra
         return _Grid(np.concatenate([rows, mixed]), signs, n_values, lambda X: np.asarray(form(X).to_host()))
 
     found, n_clean = solution, 0
-    D, multipliers = np.empty((0, fitted.map.width)), np.empty((0, targets.n_outputs))
+    D = np.empty((0, fitted.map.width))
+    half = leverages.half_forms(D)
     with single_threaded_blas():
         for _ in range(_ROUNDS):
             grid = new_grid(_VALUES)
@@ -142,11 +143,11 @@ def with_monotone_effects(fitted: Fitted, state: TrainingState, signs: np.ndarra
             if n_clean == _CLEAN:
                 break
             if against.size:
-                D = np.concatenate([D, grid.steps(against[:_MORE])])
-                start = np.concatenate([multipliers, np.zeros((len(D) - len(multipliers), targets.n_outputs))])
-                found, multipliers = _constrained(solution, leverages, D, start)
+                steps = grid.steps(against[:_MORE])
+                D, half = np.concatenate([D, steps]), np.concatenate([half, leverages.half_forms(steps)], axis=1)
+                found, multipliers = _constrained(solution, leverages, D, half)
                 binds = multipliers.any(axis=1)
-                D, multipliers = D[binds], multipliers[binds]
+                D, half = D[binds], half[:, binds]
     worst = new_grid(_CHECKED_VALUES).worst_share(found)
     if worst > TOLERANCE:
         warnings.warn(
@@ -159,36 +160,45 @@ def with_monotone_effects(fitted: Fitted, state: TrainingState, signs: np.ndarra
 
 
 def _constrained(
-    solution: LinearSolution, leverages: Leverages, D: np.ndarray, start: np.ndarray
+    solution: LinearSolution, leverages: Leverages, D: np.ndarray, half: np.ndarray
 ) -> tuple[LinearSolution, np.ndarray]:
-    """Return the solution with ``D c >= 0`` for the coefficients c of each target, and the multipliers of D's k rows.
+    r"""Return the solution with ``D c >= 0`` for the coefficients c of each target, and the multipliers of D's k rows.
 
-    The multipliers are (k, t). The search for them starts at `start` (k, t).
+    The multipliers are (k, t), and `half` are the half forms of D.
+
+    Notes
+    -----
+    With ``S^T S = D H^{-1} D^T``, the dual problem of `with_monotone_effects` has the solution ``y / (1 + y^T D c_0)``
+    for the nonnegative y that minimises :math:`|S y|^2 + (1 + y^T D c_0)^2`. An active-set method finds it exactly.
+
+    References
+    ----------
+    Lawson, Hanson (1974), *Solving least squares problems*, Chapter 23, Section 4, problem LDP.
     """
-    half = leverages.half_forms(D)
-    # L-BFGS-B takes fewer steps if every row of D has length 1 in the metric H^-1.
+    # The columns of S get length 1, and D c_0 entries of at most 1.
     lengths = np.sqrt(np.maximum(np.square(half).sum(axis=0), np.finfo(np.float64).tiny))
-    half /= lengths
+    S = np.linalg.qr(half / lengths, mode="r")
 
-    def multipliers_of(coef: np.ndarray, start: np.ndarray) -> np.ndarray:
+    def multipliers_of(coef: np.ndarray) -> np.ndarray:
         slack = D @ coef / lengths
+        size = np.abs(slack).max()
+        system = np.concatenate([S, -slack[None] / size])
+        y = _nonnegative_solution(system, np.append(np.zeros(len(S)), 1.0))
+        return size * y / (1 + y @ slack / size) / lengths
 
-        def objective(values: np.ndarray) -> tuple[float, np.ndarray]:
-            image = half @ values
-            return 0.5 * image @ image + values @ slack, half.T @ image + slack
-
-        options = {"maxiter": _STEPS, "maxfun": 2 * _STEPS, "ftol": 0.0, "gtol": _ACCURACY * np.abs(slack).max()}
-        bounds: Any = optimize.Bounds(0.0, np.inf)
-        return optimize.minimize(
-            objective, start * lengths, jac=True, method="L-BFGS-B", bounds=bounds, options=options
-        ).x
-
-    multipliers = np.stack(
-        [multipliers_of(*parts) / lengths for parts in zip(solution.coef.T, start.T, strict=True)], axis=1
-    )
-    moved = leverages.solutions(D) @ multipliers
+    multipliers = np.stack([multipliers_of(coef) for coef in solution.coef.T], axis=1)
+    moved = leverages.solutions(multipliers.T @ D)
     intercept = solution.intercept - leverages.mean @ moved
     return replace(solution, coef=solution.coef + moved, intercept=intercept), multipliers
+
+
+def _nonnegative_solution(A: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the x >= 0 that minimises ``|A x - b|``."""
+    try:
+        return optimize.nnls(A, b, maxiter=_STEPS)[0]
+    except RuntimeError:
+        # Rounding can make the active set return to an earlier one. This method is slower, but does not.
+        return optimize.lsq_linear(A, b, bounds=(0.0, np.inf), method="trf", lsq_solver="exact").x
 
 
 class _Grid:

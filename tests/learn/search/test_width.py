@@ -54,7 +54,14 @@ def test_more_than_2048_features_leave_three_rows_each(n_rows, expected, monkeyp
     assert choice(STEEP, n_rows, None, "thorough", monkeypatch) == (expected, [256, 512, 1024])
 
 
-def choice(errors, n_rows, known, effort, monkeypatch):
+@pytest.mark.parametrize(("least", "expected"), [(256, 256), (512, 512), (1024, 1024), (8192, 1024)])
+def test_no_width_is_below_the_least(least, expected, monkeypatch):
+    """All widths err alike; the widest trial has 1,024 features."""
+    flat = dict.fromkeys((128, 256, 512, 1024), 0.5)
+    assert choice(flat, 100_000, None, "normal", monkeypatch, least=least)[0] == expected
+
+
+def choice(errors, n_rows, known, effort, monkeypatch, **settings):
     """The width that is chosen, and the widths of the trials, which have the given errors."""
     asked = []
 
@@ -69,5 +76,5 @@ def choice(errors, n_rows, known, effort, monkeypatch):
     log.entries.append(TrialEntry(family.name, "none", 0, 1.0, *size, best.error))
     sample = SearchSample(np.zeros((8000, 1)), np.zeros((8000, 1)), np.ones(8000))
     found = SearchResult(family.make(1.0), family, None, None, best=best)
-    chosen = width.choose_width(found, sample, n_rows, 4096, seed=0, effort=EFFORTS[effort], log=log)
+    chosen = width.choose_width(found, sample, n_rows, 4096, seed=0, effort=EFFORTS[effort], log=log, **settings)
     return chosen, asked

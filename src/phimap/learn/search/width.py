@@ -18,8 +18,8 @@ from phimap.learn.search.trial import FIRST_ALPHA, run_trial
 
 #: Maximum number of features that is chosen automatically.
 MOST_COMPONENTS = 8192
-# Least number of features to which a small byte budget or a low effort reduces the width.
-_LEAST_COMPONENTS = 256
+#: Least number of features to which a small byte budget or a low effort reduces the width.
+LEAST_COMPONENTS = 256
 # Largest width that is tried. A trial of a larger width would take as long as the final fit.
 _MOST_TRIED = 1024
 # A doubling must lower the mean squared error by this share, because it takes up to four times as long. A doubling is
@@ -40,7 +40,7 @@ def most_components(budget: int) -> int:
     The budget holds ridge regression with the whitening of landmarks, and the widest trial of a number of features.
     """
     width = MOST_COMPONENTS
-    while width > _LEAST_COMPONENTS:
+    while width > LEAST_COMPONENTS:
         # Two batches are counted: the features, and arrays of the same size that are computed from them.
         solution = RidgeSolver.memory(None, width) + 8 * width**2 + 2 * smallest_batch(width, 8)
         if max(solution, trial_bytes(min(width, _MOST_TRIED))) <= budget:
@@ -51,7 +51,7 @@ def most_components(budget: int) -> int:
 
 def affordable_width(n_rows: int, most: int, effort: Effort) -> int:
     """Return the largest width for which `effort` allows a fit to `n_rows` rows: `most` divided by a power of two."""
-    while most > _LEAST_COMPONENTS and n_rows * most**2 > effort.most_products:
+    while most > LEAST_COMPONENTS and n_rows * most**2 > effort.most_products:
         most //= 2
     return most
 
@@ -62,6 +62,7 @@ def choose_width(
     n_rows: int | None,
     most: int,
     *,
+    least: int = LEAST_COMPONENTS,
     seed: int,
     effort: Effort,
     log: TrialLog,
@@ -78,6 +79,8 @@ def choose_width(
         Number of rows of the whole training set; None if more rows may follow.
     most : int
         Largest width.
+    least : int, default=256
+        Least width, if `most` and the effort allow it.
     seed : int
         Seed of the maps; the search used the same seed.
     effort : Effort
@@ -121,8 +124,8 @@ def choose_width(
         return _GAIN * max(1.0, n_rows * width**2 / (_QUICK * effort.most_products))
 
     width = min(_MOST_TRIED, most)
-    half, quarter = width // 2, width // 4
-    if width not in errors and quarter >= _LEAST_COMPONENTS:
+    half, quarter, least = width // 2, width // 4, min(least, width)
+    if width not in errors and quarter >= least:
         # Narrower maps take less time. If a doubling gains little there, further doublings gain less.
         errors |= {size: error(size) for size in (quarter, half) if size not in errors}
         if errors[half] > (1 - _LOSS) * errors[quarter]:
@@ -136,6 +139,6 @@ def choose_width(
         width, gain = 2 * width, following
     if gain >= _GAIN:
         return width
-    if errors[min(errors)] <= (1 + _LOSS) * min(errors.values()) and min(errors) > _LEAST_COMPONENTS:
+    if errors[min(errors)] <= (1 + _LOSS) * min(errors.values()) and min(errors) > least:
         errors[min(errors) // 2] = error(min(errors) // 2)
-    return min(width for width in errors if errors[width] <= (1 + _LOSS) * min(errors.values()))
+    return max(least, min(width for width in errors if errors[width] <= (1 + _LOSS) * min(errors.values())))

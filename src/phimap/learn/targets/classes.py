@@ -65,7 +65,8 @@ class Classes(Targets):
     def learned(self, summary: RowSummary, *, loss: str, class_weight: Any) -> Self:
         labels = None if summary.labels is None else summary.labels.values
         if summary.labels is None or labels is None or labels.size < 2:
-            raise ValueError(f"`y` must hold at least 2 classes, got {0 if labels is None else labels.size} class.")
+            n_classes = 0 if labels is None else labels.size
+            raise ValueError(f"`y` must hold at least 2 classes, got {n_classes} class. Add rows of another class.")
         # Classes without rows were announced to `partial_fit`. Later rows may have many of them, so nothing is checked.
         assert summary.labels.weights is not None
         if summary.labels.weights.all() and name_rows(labels.size, summary.n_rows):
