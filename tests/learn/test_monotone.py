@@ -53,7 +53,7 @@ def test_outputs_follow_the_constraints(kind, n):
         assert steps[0] < min(0.01, steps[1] / 2)
     # The constraints agree with the target, so that the model hardly changes.
     moved = bound.predict(test) - free.predict(test)
-    assert np.sqrt(np.mean(moved**2)) < 0.3 * free.predict(test).std()
+    assert np.sqrt(np.mean(moved**2)) < 0.4 * free.predict(test).std()
 
 
 @pytest.mark.parametrize("n_steps", [None, 1])
@@ -83,6 +83,18 @@ def test_the_solution_is_that_of_a_general_solver(monkeypatch, n_steps):
     np.testing.assert_allclose(found.coef[:, 0], best.x, atol=1e-5)
     np.testing.assert_allclose(Zc @ found.coef + y.mean(), Z @ found.coef + found.intercept, atol=1e-12)
     assert (D @ free).min() < -1e-3 < (D @ found.coef).min()
+
+
+def test_outputs_are_monotone_between_few_distinct_numbers():
+    """Mutant: the grid has only the numbers that occur, and an output falls between two of them."""
+    rng = np.random.default_rng(0)
+    X = np.stack([rng.integers(0, 5, 500), rng.uniform(-1, 1, 500)], axis=1).astype(float)
+    y = np.sqrt(X[:, 0]) + np.sin(3 * X[:, 1]) + 0.3 * rng.standard_normal(500)
+    model = pm.KernelRegressor("gaussian", 400, length_scale=0.4, alpha=0.01, metric=None, random_state=0)
+    model.set_params(monotonic_cst=[1, 0]).fit(X, y)
+    rows = X[:100]
+    outputs = [model.predict(np.stack([np.full(100, value), rows[:, 1]], axis=1)) for value in np.linspace(0, 4, 81)]
+    assert -np.diff(outputs, axis=0).min() < 0.01 * np.ptp(model.predict(rows))
 
 
 @pytest.mark.filterwarnings("ignore::phimap.learn.monotone.MonotonicityWarning")

@@ -21,9 +21,9 @@ from phimap.ops import single_threaded_blas
 # Number of values of a column on the grid of the fit, and on the finer grid of the check.
 _VALUES, _CHECKED_VALUES = 17, 40
 # Largest number of violated steps of the grid that a round adds to the constraints, and largest number of rounds.
-_MORE, _ROUNDS = 200, 48
+_MORE, _ROUNDS = 200, 96
 # The search for violated constraints ends after this number of successive rounds without a violation.
-_CLEAN = 2
+_CLEAN = 3
 # Number of training rows on a grid. The grid has the same number of artificial rows, which take each column from a
 # different training row.
 _ROWS = 200
@@ -104,9 +104,10 @@ def with_monotone_effects(fitted: Fitted, state: TrainingState, signs: np.ndarra
 
     Notes
     -----
-    A step of the grid is a row together with two neighbouring quantiles of a column. Half of the rows are training
-    rows; the others take each column from a different training row. Let the rows of D be the differences of the
-    features along the steps, times the signs. The constraints are ``D c >= 0``. Ridge regression minimises
+    A step of the grid is a row together with two neighbouring values of a column. The values lie at random ranks among
+    the distinct numbers of the column, most of them between two numbers. Half of the rows are training rows; the others
+    take each column from a different training row. Let the rows of D be the differences of the features along the
+    steps, times the signs. The constraints are ``D c >= 0``. Ridge regression minimises
     :math:`\tfrac12 c^\top H c - b^\top c` with :math:`H = A + \alpha I`, the centred Gram matrix A, and b the products
     of centred features and targets. The dual problem is
 
@@ -116,8 +117,8 @@ def with_monotone_effects(fitted: Fitted, state: TrainingState, signs: np.ndarra
     with :math:`c_0` the solution without constraints. It is solved for some steps of the grid at a time. Every
     round keeps the active constraints, and adds the 200 steps with the largest violations on a grid of other rows.
 
-    **Error.** The rounds end if no step of two successive grids violates the constraints by more than a tenth of the
-    tolerance, and after 48 rounds. The remaining violation is measured on a finer grid of other rows. **Cost.** A
+    **Error.** The rounds end if no step of three successive grids violates the constraints by more than a tenth of the
+    tolerance, and after 96 rounds. The remaining violation is measured on a finer grid of other rows. **Cost.** A
     factorisation, ``m^2`` flops for each constraint, and in each round the outputs on the grid and the nonnegative
     least squares of `_constrained`.
     """
@@ -126,18 +127,21 @@ def with_monotone_effects(fitted: Fitted, state: TrainingState, signs: np.ndarra
     leverages = state.sums.leverages(solution.alpha, settings.n_jobs)
     form = fitted.map.features(settings.compute)
 
-    def new_grid(n_values: int) -> _Grid:
+    def new_grid(n_values: int, *, is_random: bool) -> _Grid:
         chosen = stream.choice(len(state.sample.X), min(_ROWS, len(state.sample.X)), replace=False)
         rows = np.asarray(state.sample.X[chosen], dtype=np.float64)
         mixed = np.stack([stream.permutation(column) for column in rows.T], axis=1)
-        return _Grid(np.concatenate([rows, mixed]), signs, n_values, lambda X: np.asarray(form(X).to_host()))
+        shares = np.linspace(0, 1, n_values)
+        if is_random:
+            shares[1:-1] = np.sort(stream.random(n_values - 2))
+        return _Grid(np.concatenate([rows, mixed]), signs, shares, lambda X: np.asarray(form(X).to_host()))
 
     found, n_clean = solution, 0
     D = np.empty((0, fitted.map.width))
     half = leverages.half_forms(D)
     with single_threaded_blas():
         for _ in range(_ROUNDS):
-            grid = new_grid(_VALUES)
+            grid = new_grid(_VALUES, is_random=True)
             against = grid.against(found)
             n_clean = 0 if against.size else n_clean + 1
             if n_clean == _CLEAN:
@@ -148,7 +152,7 @@ def with_monotone_effects(fitted: Fitted, state: TrainingState, signs: np.ndarra
                 found, multipliers = _constrained(solution, leverages, D, half)
                 binds = multipliers.any(axis=1)
                 D, half = D[binds], half[:, binds]
-    worst = new_grid(_CHECKED_VALUES).worst_share(found)
+    worst = new_grid(_CHECKED_VALUES, is_random=False).worst_share(found)
     if worst > TOLERANCE:
         warnings.warn(
             f"the outputs go against `monotonic_cst` by up to {100 * worst:.2g} % of their range on a grid. Use fewer "
@@ -202,24 +206,25 @@ def _nonnegative_solution(A: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class _Grid:
-    """Steps between neighbouring quantiles of the constrained columns, at given rows.
+    """Steps between neighbouring values of the constrained columns, at given rows.
 
     Parameters
     ----------
     rows : ndarray of shape (r, d)
     signs : ndarray of int, shape (d,)
-    n_values : int
-        Number of quantiles.
+    shares : ndarray of shape (v,)
+        Ascending numbers from 0 to 1: where the values of a column lie among the distinct numbers of the column in the
+        rows, from the least to the largest. Values between two numbers are interpolated.
     features : callable
         Features (n, m) of rows; the next call overwrites them.
     """
 
     def __init__(
-        self, rows: np.ndarray, signs: np.ndarray, n_values: int, features: Callable[[np.ndarray], np.ndarray]
+        self, rows: np.ndarray, signs: np.ndarray, shares: np.ndarray, features: Callable[[np.ndarray], np.ndarray]
     ):
         self._rows, self._features = rows, features
         self._columns = [
-            (column, int(signs[column]), np.unique(np.quantile(rows[:, column], np.linspace(0, 1, n_values))))
+            (column, int(signs[column]), np.unique(np.quantile(np.unique(rows[:, column]), shares)))
             for column in np.flatnonzero(signs)
         ]
 
