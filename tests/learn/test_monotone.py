@@ -85,6 +85,15 @@ def test_the_solution_is_that_of_a_general_solver(monkeypatch, n_steps):
     assert (D @ free).min() < -1e-3 < (D @ found.coef).min()
 
 
+def test_a_constant_target_stays_constant():
+    """Mutant: the entries of its constraints, all 0, are divided by the largest of them."""
+    X, y = problem(200, np.random.default_rng(3))
+    model = pm.KernelRegressor(MAPS["fourier"](), alpha=0.3, metric=None, monotonic_cst=[1, -1, 0])
+    outputs = model.fit(X, np.stack([y, np.full(200, 2.0)], axis=1)).predict(X)
+    assert np.isfinite(outputs).all()
+    np.testing.assert_allclose(outputs[:, 1], 2.0)
+
+
 def test_outputs_are_monotone_between_few_distinct_numbers():
     """Mutant: the grid has only the numbers that occur, and an output falls between two of them."""
     rng = np.random.default_rng(0)

@@ -185,7 +185,8 @@ def _constrained(
 
     def multipliers_of(coef: np.ndarray) -> np.ndarray:
         slack = D @ coef / lengths
-        size = np.abs(slack).max()
+        # A constant target has no coefficients, so that all its entries are 0.
+        size = max(np.abs(slack).max(), np.finfo(np.float64).tiny)
         system = np.concatenate([S, -slack[None] / size])
         y = _nonnegative_solution(system, np.append(np.zeros(len(S)), 1.0))
         return size * y / (1 + y @ slack / size) / lengths
