@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from itertools import pairwise
 
@@ -11,7 +12,7 @@ import pytest
 
 import phimap as pm
 from phimap import _progress
-from phimap._progress import Stages, Watched, left_text, rate_text
+from phimap._progress import Stages, Watched, left_text, peak_memory, rate_text
 
 
 class Clock:
@@ -137,3 +138,13 @@ def test_every_pass_of_a_fit_tells_its_rows(capsys, monkeypatch, solver, passes)
         mine = [line for line in lines if line.startswith(name)]
         assert any(re.search(r"1,000 (rows|of 9,000) after", line) for line in mine), mine
         assert "rows/s" in mine[-1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
+def test_the_peak_is_that_of_this_process_alone():
+    """Mutant: `ru_maxrss`, which is at least the memory of the process that started this one."""
+    held = np.ones(2**27)
+    code = "from phimap._progress import peak_memory; print(peak_memory())"
+    found = int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+    assert 2**20 < found < held.nbytes / 2
+    assert peak_memory() > held.nbytes
