@@ -19,22 +19,20 @@ from phimap._files import DataError, OverBudgetError, write_whole
 from phimap.io import archive, csv_file, open_frame, open_table
 
 MEASURED = """
-import resource, sys
+import sys
 import pyarrow.csv
 import phimap as pm
+from phimap._progress import peak_memory
 from phimap.io import open_frame
 
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-before = peak()
+before = peak_memory()
 with pm.config(memory=int(sys.argv[2])):
     try:
         for _ in open_frame(sys.argv[1]):
             pass
     except MemoryError:
         pass
-print(peak() - before)
+print(peak_memory() - before)
 """
 
 

@@ -51,7 +51,7 @@ def test_outputs_follow_the_constraints(kind, n):
         # Without constraints the fit follows the noise.
         steps = [worst_step(model, test, column, sign) for model in (bound, free)]
         assert steps[0] < min(0.01, steps[1] / 2)
-    # The constraints agree with the target, so that the model hardly changes.
+    # The constraints agree with the target, so that most of the model stays.
     moved = bound.predict(test) - free.predict(test)
     assert np.sqrt(np.mean(moved**2)) < 0.4 * free.predict(test).std()
 

@@ -37,7 +37,7 @@ LENGTH_SCALE_ROWS = 1000
 # Largest number of columns for which the search also tries compressed tails and ranks of the columns.
 _MOST_COLUMNS = 500
 # Least number of features if effects must be monotone. The search has chosen the length scale for one draw of random
-# features, and the model has another draw. With 256 features its errors were up to 13 % larger than with 1,024, and no
+# features, and the model has another draw. With 256 features its errors were up to 14 % larger than with 1,024, and no
 # corrections or trees make up for that.
 _LEAST_OF_MONOTONE = 1024
 

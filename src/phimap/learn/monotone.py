@@ -202,8 +202,8 @@ def _nonnegative_solution(A: np.ndarray, b: np.ndarray) -> np.ndarray:
     try:
         return optimize.nnls(A, b, maxiter=_STEPS)[0]
     except RuntimeError:
-        # Rounding can make the active set return to an earlier one. This method is slower, but does not.
-        return optimize.lsq_linear(A, b, bounds=(0.0, np.inf), method="trf", lsq_solver="exact").x
+        # Rounding can make the active set return to an earlier one. This method is slower, but ends in any case.
+        return optimize.lsq_linear(A, b, bounds=(0.0, np.inf), method="bvls").x
 
 
 class _Grid:

@@ -69,6 +69,15 @@ def test_number_of_threads_changes_no_bit(rng):
     np.testing.assert_array_equal(packed.matmul(B, 1), packed.matmul(B, 2))
 
 
+def test_many_right_hand_sides_are_solved_like_few(rng):
+    """So many are divided among threads, in rows and in columns of the factor."""
+    A, B = symmetric(1300, rng), rng.standard_normal((1300, 600))
+    one, two = (BlockedCholesky(BlockTriangle.from_dense(A, 256), n_jobs=n_jobs) for n_jobs in (1, 2))
+    few = np.concatenate([one.solve_lower(B[:, start : start + 60]) for start in range(0, 600, 60)], axis=1)
+    np.testing.assert_allclose(one.solve_lower(B), few, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(two.solve_lower(B), one.solve_lower(B))
+
+
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
 @pytest.mark.parametrize("at", [0, 13])
 def test_bad_pivot_names_its_block(bad, at):
