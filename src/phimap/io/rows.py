@@ -214,7 +214,7 @@ class Table(Rows):
     Notes
     -----
     **Error** Values are cast to the requested dtype and are otherwise exact. **Cost** One pass reads the file once;
-    memory is about two batches plus the reader's buffers (a few MB, or 16 of the longest rows).
+    memory is about two batches plus the reader's buffers (up to 90 MB for text, or 16 of the longest rows).
     **Differs from the source** in nothing: no scaling, no imputation, no shuffling.
     """
 
