@@ -232,7 +232,7 @@ def test_only_a_thorough_search_combines_kernels(rng):
 
     def tried(combines):
         log = TrialLog()
-        effort = replace(EFFORTS["fast"], n_components=(32,), combines=combines)
+        effort = replace(EFFORTS["fast"], n_components=(32,), n_rows=(300,), combines=combines)
         search(default_families((), 2), [sample], effort, seed=0, n_jobs=1, log=log)
         return "".join(entry.kernel for entry in log.entries)
 
