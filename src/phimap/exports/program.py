@@ -148,7 +148,7 @@ def corrections(ops: TraceOps, record: Corrections, X: Traced) -> Traced:
     bodies: list[Graph | None] = []
     for part in parts:
         inner = TraceOps.of_width(X.shape[1], DOUBLE, DOUBLE)
-        # A region has zero coefficients if corrections do not lower its error.
+        # The coefficients of a region are zero where all its residuals are.
         known = record.coefs[part].any()
         bodies.append(inner.graph({"values": _correction(record, part, inner.input)}) if known else None)
     inputs = X.node, _regions(ops, record.partition, X).node

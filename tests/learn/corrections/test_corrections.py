@@ -34,7 +34,7 @@ def test_corrections_are_exact_ridge_regression_in_each_region(rng, monkeypatch)
         # The alpha is one of the grid.
         for alpha in fit._ALPHAS:
             A = np.linalg.solve(KERNEL(rows) + alpha * np.eye(len(rows)), E)
-            expected = KERNEL(X[new == region] * found.scale, rows) @ A
+            expected = found.shrinkage * KERNEL(X[new == region] * found.scale, rows) @ A
             if np.allclose(found.outputs(X, 1)[new == region], expected, atol=1e-8):
                 alphas.append(alpha)
     assert len(alphas) == 4
@@ -127,15 +127,48 @@ def test_alphas_below_the_rounding_errors_are_not_chosen(rng):
 def test_errors_of_validation_rows_are_of_models_without_them(rng):
     left = residuals(rng, 1.0)
     found = fit.learn_corrections(KERNEL, left)
-    # Other targets of the validation rows change their own errors alone, and by the same amount.
+    # Other targets of the validation rows change their own errors and the shrinkage alone.
     moved = np.where(left.held_out[:, None], left.training_fit_errors + 1e-3, left.training_fit_errors)
     other = fit.learn_corrections(KERNEL, replace(left, training_fit_errors=moved))
     assert found.scale == other.scale
-    np.testing.assert_allclose(other.errors, found.errors + 1e-3, atol=1e-12)
+    by_key = np.argsort(left.keys[left.held_out])
+    before, after = (part[left.held_out][by_key] for part in (left.training_fit_errors, moved))
+    of_regions = (before - found.errors) / found.shrinkage, (after - other.errors) / other.shrinkage
+    np.testing.assert_allclose(*of_regions, atol=1e-12)
     np.testing.assert_array_equal(found.keys, np.sort(left.keys[left.held_out]))
     validates, errors = found.validation_errors(left.keys)
     np.testing.assert_array_equal(validates, left.held_out)
     np.testing.assert_array_equal(errors[np.argsort(left.keys[validates])], found.errors)
+
+
+def test_the_shrinkage_makes_the_validation_error_least(monkeypatch):
+    # With the smallest alpha, which few validation rows may choose, the corrections follow noise.
+    monkeypatch.setattr(fit, "_choose", lambda *_: fit._Choice(2.0, 1e-3, 0.9))
+    left = residuals(np.random.default_rng(0), 0.3)
+    found = fit.learn_corrections(KERNEL, left)
+    before = left.training_fit_errors[left.held_out][np.argsort(left.keys[left.held_out])]
+    corrected = (before - found.errors) / found.shrinkage
+    losses = [np.square(before - factor * found.shrinkage * corrected).sum() for factor in (0.95, 1, 1.05)]
+    assert min(losses) == losses[1]
+    assert found.shrinkage < 0.95
+    # Where all of the correction is too little, no more than all of it is added.
+    monkeypatch.setattr(fit, "_choose", lambda *_: fit._Choice(2.0, 10.0, 0.9))
+    assert fit.learn_corrections(KERNEL, left).shrinkage == 1
+
+
+def test_roots_of_similar_shares_are_compared_at_all_validation_rows(rng, monkeypatch):
+    left, poor = residuals(rng, 1.0), np.array([1e-3, 1.0])
+
+    def learned_with(share_of_poor):
+        shares = {True: 0.5, False: share_of_poor}
+        monkeypatch.setattr(
+            fit, "_choose", lambda kernel, regions, _: fit._Choice(1.0, 0.1, shares[regions.root is None])
+        )
+        return fit.learn_corrections(KERNEL, left, (None, poor))
+
+    assert learned_with(0.45).root is None
+    # Far better by the few rows of the choice, but worse by all rows.
+    assert learned_with(0.35) is None or learned_with(0.35).root is poor
 
 
 @pytest.mark.parametrize("seed", range(5))

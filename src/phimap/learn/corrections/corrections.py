@@ -37,7 +37,7 @@ class Corrections(ValidatedPart, Record):
     rows : ndarray of shape (n, d)
         Scaled training rows times `root` and `scale`, sorted by region.
     coefs : ndarray of shape (n, t)
-        The A_r of all regions, row by row as `rows`.
+        The A_r of all regions times the shrinkage, row by row as `rows`.
     ends : ndarray of int, shape (n_regions,)
         End of each region in `rows`.
     keys : ndarray of shape (r,)
@@ -49,6 +49,9 @@ class Corrections(ValidatedPart, Record):
         scale.
     alpha : float
         Regularisation of the coefficients; 0 in a model that was loaded. Not saved in model files.
+    shrinkage : float
+        Factor of the coefficients that makes the validation error least; 1 in a model that was loaded. Not saved in
+        model files.
     """
 
     partition: Partition
@@ -62,6 +65,7 @@ class Corrections(ValidatedPart, Record):
     errors: np.ndarray = field(metadata=of_floats("?r", "t"))
     reach: float = field(metadata=of_number(least=0))
     alpha: float = field(default=0.0, metadata={NOT_SAVED: True})
+    shrinkage: float = field(default=1.0, metadata={NOT_SAVED: True})
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
         yield self.kernel.is_stationary, "a stationary kernel"
@@ -92,7 +96,7 @@ class Corrections(ValidatedPart, Record):
 
         def correct(region: tuple[np.ndarray, slice]) -> None:
             chosen, part = region
-            # A region has zero coefficients if corrections do not lower its error.
+            # The coefficients of a region are zero where all its residuals are.
             if self.coefs[part].any():
                 values = kernel_matrix(ops, self.kernel, X[chosen], self.rows[part])
                 result[chosen] = values @ self.coefs[part].astype(X.dtype, copy=False)

@@ -22,9 +22,12 @@ _MOST_ROWS = 1500
 # Number of square matrices for a region that are in memory at once.
 _ARRAYS = 3
 # The kernel's width and alpha are chosen by about this many validation rows, at most twice as many.
-_VALIDATION_ROWS = 250
+_VALIDATION_ROWS = 500
 # Corrections are kept only if they lower the squared validation error by more than this share.
 _GAIN = 0.02
+# With several roots, the choice by few validation rows may be wrong. Roots whose shares of the squared error differ by
+# at most this are compared at all validation rows.
+_RIVAL = 0.1
 # Maximum number of halvings of the kernel's width. The model's kernel is wide, and its residuals need a kernel of
 # smaller width.
 _MOST_HALVINGS = 6
@@ -65,8 +68,8 @@ def learn_corrections(
         The kernel of the model. Its width is chosen anew.
     residuals : Residuals
     roots : sequence of ndarray of shape (d,) or (d, d), or None
-        Factors or matrices by which the rows may be multiplied; None is the identity. The one with the least
-        validation error is chosen.
+        Factors or matrices by which the rows may be multiplied; None is the identity. The one with the least error
+        at all validation rows is chosen.
     n_jobs : int or None
         Threads; the result does not depend on them.
 
@@ -88,43 +91,41 @@ def learn_corrections(
     rows. If such a target has a positive error, it has raised the fit around its row, and so has lowered the residuals
     of nearby training rows. Corrections learned from these residuals would be too low at the validation row.
 
+    The coefficients of all regions are multiplied by a shrinkage c, because the width and alpha that are best for few
+    validation rows follow noise. With errors e of the training fit and corrections d at all validation rows, it is
+    ``c = <e, d> / |d|^2``, clipped to the interval from 0 to 1, which minimises ``|e - c d|^2``.
+
     **Cost.** ``n_r^3 / 3`` multiply-adds for each region of n_r rows. The choice of width and alpha takes three to
     twelve factorisations for each root in each region of the subset, in float32 for float32 rows.
     """
-    choices = []
+    choices = list[tuple[_Choice, _Regions]]()
     for root in roots:
         regions = _Regions.of(residuals, root, n_jobs)
         if (chosen := _choose(kernel, regions, n_jobs)) is not None:
             choices.append((chosen, regions))
     if not choices:
         return None
-    chosen, regions = min(choices, key=lambda choice: choice[0].share)
-    try:
-        fits = run_tasks(lambda part: _region_fit(kernel, chosen, regions.residuals, part), regions.parts, n_jobs)
-    except np.linalg.LinAlgError:
-        # Rounding errors may exceed alpha in a region that was not used in the choice of alpha.
+    least = min(chosen.share for chosen, _ in choices)
+    trained = [_Trained.of(kernel, *choice, n_jobs) for choice in choices if choice[0].share <= least + _RIVAL]
+    best = min((one for one in trained if one is not None), key=lambda one: one.share, default=None)
+    if best is None or not best.share < 1 - _GAIN:
         return None
-    errors = np.empty_like(residuals.errors)
-    for part, fit in zip(regions.parts, fits, strict=True):
-        errors[part[residuals.held_out[part]]] = fit.validation_errors
-    rows = np.flatnonzero(residuals.held_out)
-    before = residuals.loss(rows, residuals.training_fit_errors[rows])
-    if not residuals.loss(rows, errors[rows]) < (1 - _GAIN) * before:
-        return None
-    X, order = regions.residuals.X, np.concatenate(regions.parts)
-    by_key = np.argsort(residuals.keys[rows])
+    regions, chosen = best.regions, best.chosen
+    X, order, keys = regions.residuals.X, np.concatenate(regions.parts), residuals.keys[residuals.held_out]
+    by_key = np.argsort(keys)
     return Corrections(
         regions.partition,
         kernel,
         regions.root,
         chosen.scale,
         X[order] * X.dtype.type(chosen.scale),
-        np.concatenate([fit.coefs for fit in fits]),
+        best.coefs,
         np.cumsum([part.size for part in regions.parts]),
-        residuals.keys[rows][by_key],
-        errors[rows][by_key],
+        keys[by_key],
+        best.errors[by_key],
         regions.reach(chosen.scale),
         chosen.alpha,
+        best.shrinkage,
     )
 
 
@@ -253,6 +254,51 @@ class _Probe:
         solved = solve_factored(factor, roots * self._targets)
         slopes = solve_factored(factor, -alpha * solved)
         return roots * solved, roots * slopes
+
+
+class _Trained(NamedTuple):
+    """Corrections of all regions, after shrinkage.
+
+    Attributes
+    ----------
+    regions : _Regions
+    chosen : _Choice
+    shrinkage : float
+        Factor of the coefficients of the regions, between 0 and 1.
+    coefs : ndarray of shape (n, t)
+        Coefficients times the factor, in the order of the regions.
+    errors : ndarray of shape (v, t)
+        Errors at the validation rows, in the order of the residuals.
+    share : float
+        Squared error of the validation rows over that without corrections.
+    """
+
+    regions: _Regions
+    chosen: _Choice
+    shrinkage: float
+    coefs: np.ndarray
+    errors: np.ndarray
+    share: float
+
+    @classmethod
+    def of(cls, kernel: Kernel, chosen: _Choice, regions: _Regions, n_jobs: int | None) -> _Trained | None:
+        """Learn the corrections of all regions; None if rounding errors exceed alpha in a region outside the choice."""
+        residuals = regions.residuals
+        try:
+            fits = run_tasks(lambda part: _region_fit(kernel, chosen, residuals, part), regions.parts, n_jobs)
+        except np.linalg.LinAlgError:
+            return None
+        errors = np.empty_like(residuals.errors)
+        for part, fit in zip(regions.parts, fits, strict=True):
+            errors[part[residuals.held_out[part]]] = fit.validation_errors
+        rows, tiny = np.flatnonzero(residuals.held_out), np.finfo(np.float64).tiny
+        before, counted = residuals.training_fit_errors[rows], residuals.count(rows)
+        corrected = before - errors[rows]
+        moment = float(counted @ (before * corrected).sum(axis=1))
+        shrinkage = float(np.clip(moment / max(residuals.loss(rows, corrected), tiny), 0, 1))
+        errors = before - shrinkage * corrected
+        share = residuals.loss(rows, errors) / max(residuals.loss(rows, before), tiny)
+        return cls(regions, chosen, shrinkage, shrinkage * np.concatenate([fit.coefs for fit in fits]), errors, share)
 
 
 class _RegionFit(NamedTuple):

@@ -64,7 +64,8 @@ def corrected_errors(
     :math:`h_{ji} = w_i [z_j^T (A + \alpha I)^{-1} z_i + 1 / \sum w]` for centred rows. Without G the residuals of a
     region are :math:`E' = E + h_{\cdot G}\, e`, and :math:`E'_G = e` in particular. With S the roots of the weights of
     the region, :math:`B = (S K S + a I)^{-1}` and a the alpha of the corrections, the errors of the corrected model are
-    :math:`S_G^{-1} B_{GG}^{-1} (B S E')_G` for the rows of G in this region.
+    :math:`S_G^{-1} B_{GG}^{-1} (B S E')_G` for the rows of G in this region. With a shrinkage c, they are c times these
+    errors plus 1 - c times the errors of the linear model.
 
     **Error.** Rounding in the dtype of the rows. **Cost.** One factorisation for each region, of the order of its rows.
     Each left-out row takes one solution and one column of outputs. With units, each row of a left-out unit takes one
@@ -106,7 +107,7 @@ def corrected_errors(
 
     corrected = [one for one in np.unique(regions[places]) if corrections.coefs[starts[one] : starts[one + 1]].any()]
     run_tasks(leave_out, corrected, n_jobs)
-    return errors
+    return left_out.errors + corrections.shrinkage * (errors - left_out.errors)
 
 
 def _influence(
