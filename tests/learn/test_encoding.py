@@ -319,6 +319,7 @@ def test_tied_metrics_have_the_mean_of_each_part():
     np.testing.assert_allclose(np.square(tied(factor, np.array([0, 1, 1, 2]))), [[16, 33, 33, 58]])
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_indicators_of_many_levels_learn_how_levels_differ(rng):
     firm, year = rng.integers(0, 50, 900), rng.uniform(-1, 1, 900)
     level, slope = rng.standard_normal((2, 50))
@@ -333,6 +334,7 @@ def test_indicators_of_many_levels_learn_how_levels_differ(rng):
     assert unexplained[0] < 0.3 * unexplained[1]
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_numbers_alone_take_another_form():
     frame = FRAME.assign(area=np.exp(FRAME["area"] / 20))
     model = pm.KernelRegressor("auto", 64, random_state=0, effort="fast", length_scale="auto").fit(frame, Y)

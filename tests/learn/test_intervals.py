@@ -59,6 +59,7 @@ def test_intervals_are_wide_where_errors_are_large(rng):
     assert abs(inside[noisy].mean() - inside[~noisy].mean()) < 0.08
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_conformal_rows_take_no_part_in_the_search(rng):
     X, y = wavy(rng, 3000)
     model = pm.KernelRegressor("gaussian", 64, effort="fast", random_state=0).fit(X, y)

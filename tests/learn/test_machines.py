@@ -86,6 +86,8 @@ def test_a_search_on_a_frame_is_the_same_on_all_machines(on_machines):
     assert on_machines(outputs, EXTREMES) == [1, 1]
 
 
+# Trees follow the choice of the kernel, whichever it is.
+@pytest.mark.usefixtures("brief_search")
 def test_trees_and_intervals_are_the_same_on_all_machines(on_machines):
     X, y = steps(np.random.default_rng(0))
 
@@ -97,6 +99,7 @@ def test_trees_and_intervals_are_the_same_on_all_machines(on_machines):
     assert on_machines(outputs, EXTREMES, (None,)) == [1]
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_corrections_are_learned_on_all_machines_or_on_none(on_machines):
     """Mutant: `_serve` counts the matrices of all threads, so that with 64 threads or 2 GB there are no corrections."""
     X, y = ripples(np.random.default_rng(0))

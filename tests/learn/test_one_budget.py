@@ -38,6 +38,7 @@ def rows(n, d=4):
     return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2]
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_a_default_fit_reads_free_memory_once(readings):
     """Predictions of few rows do not read it.
 
