@@ -123,7 +123,7 @@ def test_arrays_are_freed_without_the_garbage_collector(settings):
     X, y = rows(2500)
     model = pm.KernelRegressor(**{"n_components": 64, "random_state": 0, **GAUSSIAN, **settings}).fit(X, y)
     # A thread that an earlier test has left may free something meanwhile, but hardly in both fits.
-    assert min(_held_in_cycles(model, X, y) for _ in range(2)) < 10_000
+    assert any(_held_in_cycles(model, X, y) < 10_000 for _ in range(2))
 
 
 def _held_in_cycles(model, X, y):
