@@ -90,7 +90,7 @@ def test_a_search_on_a_frame_is_the_same_on_all_machines(on_machines):
 # Trees follow the choice of the kernel, whichever it is.
 @pytest.mark.usefixtures("brief_search")
 def test_trees_and_intervals_are_the_same_on_all_machines(on_machines):
-    X, y = steps(np.random.default_rng(0))
+    X, y = steps(np.random.default_rng(0), 900)
 
     def outputs(n_jobs):
         model = pm.KernelRegressor(effort="fast", random_state=0, n_jobs=n_jobs).fit(X, y)
