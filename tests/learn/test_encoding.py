@@ -95,7 +95,7 @@ def test_frames_of_complete_numbers_are_taken_as_they_are():
 def test_classes_streams_and_files(make, tmp_path):
     y = Y.to_numpy() if make is regressor else LABELS
     whole = make().fit(FRAME, y)
-    streamed = make().fit_batches([(FRAME[start : start + 90], y[start : start + 90]) for start in range(0, N, 90)])
+    streamed = make().fit_batches([(FRAME[start : start + 300], y[start : start + 300]) for start in range(0, N, 300)])
     # Sums of other batches have other last bits on some processors.
     if make is regressor:
         np.testing.assert_allclose(streamed.predict(NEW), whole.predict(NEW), rtol=1e-5, atol=1e-5)

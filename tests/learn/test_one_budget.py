@@ -44,12 +44,12 @@ def test_a_default_fit_reads_free_memory_once(readings):
 
     Mutant: a fit without the fixed budget, whose maps and kernels read it again and again.
     """
-    X, y = rows(2500)
+    X, y = rows(1000)
     model = pm.KernelRegressor(effort="fast", random_state=0).fit(X, y)
     assert len(readings) == 1
     model.predict(X[:10])
     assert len(readings) == 1
-    model.predict(np.tile(X, (20, 1)))
+    model.predict(np.tile(X, (50, 1)))
     assert len(readings) == 2
     with fixed_budget():
         model.fit(X, y)
