@@ -9,7 +9,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -41,6 +41,13 @@ UNSAFE = {"cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
 FAMILIES = ("features", "kernels", "learn", "projections", "sketches", "tables")
 SECTION = re.compile(r"^(?P<title>[A-Z][A-Za-z ]+)\n-{3,}$", re.MULTILINE)
 NOTES = ("**Error", "**Cost", "**Differs from the source")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_tree_is_left() -> Iterator[None]:
+    """Let go of half a million objects, at which the garbage collector would look in all later tests."""
+    yield
+    imports.tree_of.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +162,7 @@ def test_unknown_name_is_an_attribute_error():
 
 def broken_rules(path: Path, name: str) -> list[str]:
     """The import rules that a file of the package breaks."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = imports.tree_of(path.read_text(encoding="utf-8"))
     forbidden = UNSAFE if name.startswith("ops/") else UNSAFE | BACKENDS
     found = [f"{name} imports {package}" for package in sorted(imported_packages(tree) & forbidden)]
     for node in ast.walk(tree):
@@ -364,7 +371,7 @@ def test_no_module_defines_a_name_twice():
     twice = []
     for name, path in imports.modules(SOURCE).items():
         names: list[str] = []
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in imports.tree_of(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 names.append(node.name)
             elif isinstance(node, ast.Assign):

@@ -49,6 +49,8 @@ def test_shell_runs(tmp_path, monkeypatch):
     # Where CatBoost is installed, `compare` fits it, and its thousand trees took half of this test.
     if find_spec("catboost"):
         monkeypatch.setattr("catboost.CatBoostRegressor", partial(import_module("catboost").CatBoostRegressor, 20))
+    # `info` measures the speed of small products.
+    monkeypatch.setattr("phimap.advice.speed._ORDER", 64)
     runpy.run_path(str(ROOT / "examples" / "demo_data.py"))["main"](tmp_path / "demo")
     said = []
     for program, *arguments in commands(block("sh", "phimap fit demo")):

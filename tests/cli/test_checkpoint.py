@@ -23,7 +23,7 @@ SETTINGS = ("--features", "64", "--n-jobs", "1", *FIXED)
 def tall(tmp_path_factory):
     """A table of many batches, in which a fit of some seconds can be met."""
     file = tmp_path_factory.mktemp("tall") / "rows.npy"
-    X = np.random.default_rng(0).standard_normal((300_000, 6)).astype(np.float32)
+    X = np.random.default_rng(0).standard_normal((200_000, 6)).astype(np.float32)
     X[:, 5] += X[:, 0] ** 2
     np.save(file, X)
     return file

@@ -31,7 +31,7 @@ def test_names_like_markup_are_shown_as_they_are(phimap, table, tmp_path):
         "info": phimap("info", model),
         "predict": phimap("predict", model, table, "-o", tmp_path / "p.csv"),
         "compare": phimap("compare", table, "--target", target, "--models", "linear", "--splits", "2"),
-        "plan": phimap("plan", table, "--target", target, "--features", "64"),
+        "plan": phimap("plan", table, "--target", target, "--features", "64", "--machine", "reference"),
     }
     texts = {command: result.stdout + result.stderr for command, result in shown.items()}
     assert {command: result.exit_code for command, result in shown.items()} == dict.fromkeys(shown, 0), texts

@@ -30,6 +30,12 @@ sys.stdout.write(str(peak_memory() - before))
 """
 
 
+@pytest.fixture(scope="module")
+def values():
+    """Numbers of few digits, which are quick to write and to compress."""
+    return np.random.default_rng(0).integers(0, 9999, (N_ROWS, N_COLUMNS)) / 8
+
+
 def write(path, values):
     table = pa.table({f"c{j}": values[:, j] for j in range(values.shape[1])})
     if path.suffix == ".npy":
@@ -46,9 +52,7 @@ def write(path, values):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the resource module is for POSIX systems")
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet", "npy", "npz"])
-def test_peak_memory_is_bounded(tmp_path, suffix):
-    # Numbers of few digits are quick to write and to compress.
-    values = np.random.default_rng(0).integers(0, 9999, (N_ROWS, N_COLUMNS)) / 8
+def test_peak_memory_is_bounded(tmp_path, values, suffix):
     small, large = tmp_path / f"small.{suffix}", tmp_path / f"large.{suffix}"
     write(small, values[:SMALL_ROWS])
     write(large, values)
@@ -81,9 +85,8 @@ sys.stdout.write(str(peak_memory() - before))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the resource module is for POSIX systems")
-def test_peak_memory_of_predictions(tmp_path):
+def test_peak_memory_of_predictions(tmp_path, values):
     # A mutant that reads the row group whole takes 120 MB more; the batches of two files are of one size.
-    values = np.random.default_rng(0).integers(0, 9999, (N_ROWS, N_COLUMNS)) / 8
     model = tmp_path / "m.phimap"
     fitted = pm.KernelRegressor("gaussian", 16, length_scale=1.0, metric=None, random_state=0)
     pm.save(fitted.fit(values[:3000].astype(np.float32), values[:3000, 0]), model)
@@ -96,8 +99,7 @@ def test_peak_memory_of_predictions(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the resource module is for POSIX systems")
-def test_peak_memory_of_several_files(tmp_path):
-    values = np.random.default_rng(0).integers(0, 9999, (N_ROWS, N_COLUMNS)) / 8
+def test_peak_memory_of_several_files(tmp_path, values):
     for name, parts in (("small", np.array_split(values[:SMALL_ROWS], 4)), ("large", np.array_split(values, 12))):
         (tmp_path / name).mkdir()
         for k, part in enumerate(parts):

@@ -54,10 +54,10 @@ def test_wide_texts_stay_within_the_budget_or_are_refused(n_columns, tmp_path):
 
 @pytest.mark.parametrize("reader", [open_frame, open_table])
 def test_wide_texts_are_refused_by_their_header(reader, tmp_path):
-    path = wide(tmp_path, 20_000)
-    with pm.config(memory="300MB"), pytest.raises(OverBudgetError, match=r"text of 20,000 columns takes about 566 MB"):
+    path = wide(tmp_path, 10_000)
+    with pm.config(memory="150MB"), pytest.raises(OverBudgetError, match=r"text of 10,000 columns takes about 283 MB"):
         reader(path)
-    with pm.config(memory="600MB"):
+    with pm.config(memory="300MB"):
         assert sum(len(y if y is not None else X) for X, y in reader(path)) == 3
 
 

@@ -89,33 +89,6 @@ def coefficients(X, y, names=("cholesky", "cg", "classifier", "logistic")):
     return found
 
 
-def test_workers_fit_what_one_process_fits(cluster, rows):
-    X, y = rows
-    cluster, client = cluster
-    lazy = da.from_array(X, chunks=(ROWS, 4))
-    on_two, alone = coefficients(lazy, y), coefficients(X, y)
-    for name, coef in alone.items():
-        # Conjugate gradients and quasi-Newton steps end at a tolerance.
-        bound = 1e-12 if name in ("cholesky", "classifier") else 1e-6
-        assert np.abs(on_two[name] - coef).max() <= bound * np.abs(coef).max(), name
-    with dask.config.set(scheduler="synchronous"):
-        here = coefficients(lazy, y, ["cholesky", "logistic"])
-    model, targets = learners(y)["cholesky"]
-    model.fit(lazy, da.from_array(targets, chunks=ROWS))
-    predicted = model.predict(lazy)
-    np.testing.assert_allclose(predicted.compute(), model.predict(X), rtol=1e-10, atol=1e-12)
-    assert model.score(lazy, da.from_array(y, chunks=ROWS)) == pytest.approx(model.score(X, y), rel=1e-12)
-    with pm.config(memory="321MB"):
-        assert computed(task(memory_budget)) == 321 * 2**20
-    cluster.scale(1)
-    while len(client.nthreads()) > 1:
-        time.sleep(0.1)
-    on_one = coefficients(lazy, y, here)
-    for name, coef in here.items():
-        np.testing.assert_array_equal(on_two[name], coef, err_msg=name)
-        np.testing.assert_array_equal(on_one[name], coef, err_msg=name)
-
-
 def deadly(block, folder, block_info=None):
     """The block; the first to ask for block 2, 5 or 8 dies of it."""
     number = block_info[0]["chunk-location"][0]
@@ -218,6 +191,34 @@ def test_a_worker_of_half_the_memory_learns_the_same(cluster, table, memory):
     for model in found[1:]:
         np.testing.assert_array_equal(model.coef_, found[0].coef_)
         np.testing.assert_array_equal(model.predict(table[0]), found[0].predict(table[0]))
+
+
+def test_workers_fit_what_one_process_fits(cluster, rows):
+    X, y = rows
+    cluster, client = cluster
+    lazy = da.from_array(X, chunks=(ROWS, 4))
+    on_two, alone = coefficients(lazy, y), coefficients(X, y)
+    for name, coef in alone.items():
+        # Conjugate gradients and quasi-Newton steps end at a tolerance.
+        bound = 1e-12 if name in ("cholesky", "classifier") else 1e-6
+        assert np.abs(on_two[name] - coef).max() <= bound * np.abs(coef).max(), name
+    with dask.config.set(scheduler="synchronous"):
+        here = coefficients(lazy, y, ["cholesky", "logistic"])
+    model, targets = learners(y)["cholesky"]
+    model.fit(lazy, da.from_array(targets, chunks=ROWS))
+    predicted = model.predict(lazy)
+    np.testing.assert_allclose(predicted.compute(), model.predict(X), rtol=1e-10, atol=1e-12)
+    assert model.score(lazy, da.from_array(y, chunks=ROWS)) == pytest.approx(model.score(X, y), rel=1e-12)
+    with pm.config(memory="321MB"):
+        assert computed(task(memory_budget)) == 321 * 2**20
+    # The last test on this cluster: another one would wait for a second worker to start again.
+    cluster.scale(1)
+    while len(client.nthreads()) > 1:
+        time.sleep(0.1)
+    on_one = coefficients(lazy, y, here)
+    for name, coef in here.items():
+        np.testing.assert_array_equal(on_two[name], coef, err_msg=name)
+        np.testing.assert_array_equal(on_one[name], coef, err_msg=name)
 
 
 def slow(block, folder):

@@ -95,7 +95,7 @@ def test_frames_of_complete_numbers_are_taken_as_they_are():
 def test_classes_streams_and_files(make, tmp_path):
     y = Y.to_numpy() if make is regressor else LABELS
     whole = make().fit(FRAME, y)
-    streamed = make().fit_batches([(FRAME[start : start + 90], y[start : start + 90]) for start in range(0, N, 90)])
+    streamed = make().fit_batches([(FRAME[start : start + 300], y[start : start + 300]) for start in range(0, N, 300)])
     # Sums of other batches have other last bits on some processors.
     if make is regressor:
         np.testing.assert_allclose(streamed.predict(NEW), whole.predict(NEW), rtol=1e-5, atol=1e-5)
@@ -319,6 +319,7 @@ def test_tied_metrics_have_the_mean_of_each_part():
     np.testing.assert_allclose(np.square(tied(factor, np.array([0, 1, 1, 2]))), [[16, 33, 33, 58]])
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_indicators_of_many_levels_learn_how_levels_differ(rng):
     firm, year = rng.integers(0, 50, 900), rng.uniform(-1, 1, 900)
     level, slope = rng.standard_normal((2, 50))
@@ -333,6 +334,7 @@ def test_indicators_of_many_levels_learn_how_levels_differ(rng):
     assert unexplained[0] < 0.3 * unexplained[1]
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_numbers_alone_take_another_form():
     frame = FRAME.assign(area=np.exp(FRAME["area"] / 20))
     model = pm.KernelRegressor("auto", 64, random_state=0, effort="fast", length_scale="auto").fit(frame, Y)
@@ -378,8 +380,9 @@ def test_columns_go_through_a_transformer():
 
 def test_stacks_search_and_clone():
     stack = StackingRegressor([("one", regressor()), ("other", regressor(alpha=1.0))], LinearRegression(), cv=2)
-    assert stack.fit(FRAME, Y).score(FRAME, Y) > 0.8
-    search = HalvingGridSearchCV(regressor(), {"alpha": [1e-3, 1.0, 1e3]}, random_state=0, cv=2).fit(FRAME, Y)
+    X, y = FRAME[:600], Y[:600]
+    assert stack.fit(X, y).score(X, y) > 0.8
+    search = HalvingGridSearchCV(regressor(), {"alpha": [1e-3, 1.0, 1e3]}, random_state=0, cv=2).fit(X, y)
     assert search.best_params_["alpha"] < 1e3
     for model in (regressor(encode=None), classifier(encode=None)):
         assert clone(model).encode is None

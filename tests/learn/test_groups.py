@@ -38,6 +38,7 @@ def units(rng, n=5000, n_units=300, *, in_time=False):
     return RowUnits.of_times(groups) if in_time else RowUnits.of_groups(groups, 0)
 
 
+@pytest.mark.usefixtures("brief_search")
 @pytest.mark.filterwarnings("ignore:rows look grouped")
 def test_the_error_of_the_fit_is_that_of_new_groups(rng):
     X, y, groups = grouped(rng, 400)
@@ -204,16 +205,17 @@ def test_the_last_rows_are_held_out_of_a_stream_as_of_an_array(rng):
 
 
 def test_corrections_are_judged_by_other_groups(rng):
-    """The search is not brief: after a brief one, rounding decides whether corrections gain enough."""
+    """No metric is learned: corrections of rows one by one then gain far more than they must."""
     groups = np.repeat(np.arange(1100), 8)
     X = np.hstack([rng.uniform(-1, 1, (1100, 2))[groups], 0.01 * rng.standard_normal((groups.size, 1))])
     # The target of a group does not depend on its rows: only rows of the same group predict it.
     y = rng.standard_normal(1100)[groups] + 0.1 * rng.standard_normal(groups.size)
-    model = pm.KernelRegressor(n_components=64, effort="fast", trees=False, random_state=0)
+    model = pm.KernelRegressor(n_components=64, effort="fast", metric=None, trees=False, random_state=0)
     assert model.fit(X, y).corrections_ is not None
     assert model.fit(X, y, groups=groups).corrections_ is None
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_trees_are_judged_by_other_groups(rng):
     """Two seeds. Mutant: folds that divide units, so that trees fit the offsets."""
     errors, n_with_trees = [], 0

@@ -59,6 +59,7 @@ def test_intervals_are_wide_where_errors_are_large(rng):
     assert abs(inside[noisy].mean() - inside[~noisy].mean()) < 0.08
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_conformal_rows_take_no_part_in_the_search(rng):
     X, y = wavy(rng, 3000)
     model = pm.KernelRegressor("gaussian", 64, effort="fast", random_state=0).fit(X, y)
@@ -73,7 +74,7 @@ def test_conformal_rows_take_no_part_in_the_search(rng):
 
 
 def test_intervals_follow_the_units_of_the_target(rng):
-    X, y = wavy(rng, 2000)
+    X, y = wavy(rng, 800)
     expected = pm.KernelRegressor(**SMALL).fit(X, y).predict_interval(X[:50])
     for scale, shift in ((1e-80, 0.0), (1e80, 0.0), (1.0, 1e7)):
         found = pm.KernelRegressor(**SMALL).fit(X, scale * y + shift).predict_interval(X[:50])

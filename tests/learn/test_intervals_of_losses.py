@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import phimap as pm
+from tests.support.learners import GAUSSIAN
 
 COVERAGE = 0.8
 
@@ -30,7 +31,7 @@ def noisy(n, rng):
 def test_intervals_hold_their_share_of_new_targets(loss, draw, more, tmp_path):
     rng = np.random.default_rng(5)
     X, y = draw(3000, rng)
-    model = pm.KernelRegressor("gaussian", 64, loss=loss, random_state=0, **more).fit(X[:1500], y[:1500])
+    model = pm.KernelRegressor(n_components=64, loss=loss, random_state=0, **more, **GAUSSIAN).fit(X[:1500], y[:1500])
     bounds = model.predict_interval(X[1500:], coverage=COVERAGE)
     inside = (bounds[:, 0] <= y[1500:]) & (y[1500:] <= bounds[:, 1])
     # Standard deviation of the share: 0.010 from the new rows, 0.010 from those of the scores. Five of their sum.

@@ -157,8 +157,10 @@ def test_wrong_constraints_are_refused(more, message):
         pm.KernelRegressor("gaussian", 16, **more).fit(X, y)
 
 
-def test_the_fit_says_where_constraints_are_missed():
+def test_the_fit_says_where_constraints_are_missed(monkeypatch):
     """A few rough features cannot rise everywhere and follow a target that falls. Mutant: no warning."""
+    # More rounds do not help: after all 96 of them, a step falls by more than after 24.
+    monkeypatch.setattr(monotone, "_ROUNDS", 24)
     rng = np.random.default_rng(1)
     X = rng.uniform(-1, 1, (300, 1))
     kernel = pm.FourierFeatures(pm.kernels.Laplacian(0.01), 60, random_state=0)

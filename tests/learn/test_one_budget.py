@@ -38,17 +38,18 @@ def rows(n, d=4):
     return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2]
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_a_default_fit_reads_free_memory_once(readings):
     """Predictions of few rows do not read it.
 
     Mutant: a fit without the fixed budget, whose maps and kernels read it again and again.
     """
-    X, y = rows(2500)
+    X, y = rows(1000)
     model = pm.KernelRegressor(effort="fast", random_state=0).fit(X, y)
     assert len(readings) == 1
     model.predict(X[:10])
     assert len(readings) == 1
-    model.predict(np.tile(X, (20, 1)))
+    model.predict(np.tile(X, (50, 1)))
     assert len(readings) == 2
     with fixed_budget():
         model.fit(X, y)
@@ -122,7 +123,7 @@ def test_arrays_are_freed_without_the_garbage_collector(settings):
     X, y = rows(2500)
     model = pm.KernelRegressor(**{"n_components": 64, "random_state": 0, **GAUSSIAN, **settings}).fit(X, y)
     # A thread that an earlier test has left may free something meanwhile, but hardly in both fits.
-    assert min(_held_in_cycles(model, X, y) for _ in range(2)) < 10_000
+    assert any(_held_in_cycles(model, X, y) < 10_000 for _ in range(2))
 
 
 def _held_in_cycles(model, X, y):

@@ -150,8 +150,10 @@ def test_fifty_thousand_features_fit_three_gigabytes():
     code = (
         "import numpy as np, warnings, phimap as pm\n"
         "from phimap._progress import peak_memory\n"
-        "from phimap.learn.ridge import conjugate_gradients as cg, nystroem_preconditioner as ny\n"
+        "from phimap.learn.ridge import alpha_in_passes, conjugate_gradients as cg, nystroem_preconditioner as ny\n"
         "ny.SAMPLED_FROM = 0; ny.SKETCH_ROWS = cg.SKETCH_ROWS = 512; cg._SEARCH_PASSES = 1\n"
+        # A coarse grid of alphas, of which as many are followed at a time.
+        "alpha_in_passes._POINTS_PER_DECADE = 1\n"
         "warnings.simplefilter('ignore')\n"
         "X = np.random.default_rng(0).standard_normal((3000, 28)).astype('f4')\n"
         "Y = np.sin(X[:, :10])\n"

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 #: Modules, and the modules of the same package that each imports.
 Graph = Mapping[str, frozenset[str]]
+
+
+@cache
+def tree_of(program: str) -> ast.Module:
+    """The tree of a program, which several questions are asked of. Clear the cache after the last: it is large."""
+    return ast.parse(program)
 
 
 def modules(root: Path) -> dict[str, Path]:
@@ -27,7 +34,7 @@ def graph(root: Path) -> Graph:
 
 def _imports(name: str, path: Path, files: Mapping[str, Path]) -> Iterator[str]:
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in files)
         elif isinstance(node, ast.ImportFrom):
@@ -52,7 +59,7 @@ def unnamed(root: Path) -> list[str]:
         for path in modules(root).values()
         if any(
             _is_import_call(node) and not (node.args and isinstance(node.args[0], ast.Constant))
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in ast.walk(tree_of(path.read_text(encoding="utf-8")))
             if isinstance(node, ast.Call)
         )
     ]
@@ -137,7 +144,7 @@ def lines_of_code(program: str) -> int:
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     docstrings = {
         line
-        for node in ast.walk(ast.parse(program))
+        for node in ast.walk(tree_of(program))
         if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None
         for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
     }
@@ -149,7 +156,7 @@ def abstract_methods(path: Path) -> list[str]:
     """Methods of a file that its classes leave to others."""
     return [
         node.name
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree_of(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef)
         and any("abstractmethod" in ast.dump(decorator) for decorator in node.decorator_list)
     ]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import shutil
 import tarfile
 import zipfile
+from collections.abc import Iterable
+from functools import cache
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -23,8 +26,7 @@ def real_table(name: str, folder: Path) -> Path:
     home = Path(spec.origin).parent
     copy = folder / Path(path).name.removesuffix(".zip")
     if package == "pydataset":
-        with tarfile.open(home / "resources.tar.gz") as archive:
-            copy.write_bytes(archive.extractfile(f"resources/rdata/csv/{path}").read())
+        copy.write_bytes(_heads(home / "resources.tar.gz")[f"resources/rdata/csv/{path}"])
     elif path.endswith(".zip"):
         with zipfile.ZipFile(home / path) as archive:
             copy.write_bytes(archive.read(copy.name))
@@ -32,6 +34,17 @@ def real_table(name: str, folder: Path) -> Path:
         shutil.copy(home / path, copy)
     if copy.suffix == ".csv":
         with copy.open("rb") as lines:
-            head = [line for _, line in zip(range(_MOST_LINES), lines, strict=False)]
-        copy.write_bytes(b"".join(head))
+            head = _head(lines)
+        copy.write_bytes(head)
     return copy
+
+
+def _head(lines: Iterable[bytes]) -> bytes:
+    return b"".join(islice(lines, _MOST_LINES))
+
+
+@cache
+def _heads(archive: Path) -> dict[str, bytes]:
+    """The first lines of all texts of an archive: to find one of them takes as long as to read the whole."""
+    with tarfile.open(archive) as members:
+        return {one.name: _head(members.extractfile(one)) for one in members if one.name.endswith(".csv")}

@@ -8,6 +8,9 @@ import pytest
 
 import phimap as pm
 
+# What is tested is what the models are given.
+pytestmark = pytest.mark.usefixtures("brief_search")
+
 TIMES = pd.Series(pd.date_range("2024-01-01", periods=800, freq="97min", tz="UTC"))
 HOURS = TIMES.dt.hour + TIMES.dt.minute / 60
 Y = np.sin(2 * np.pi * HOURS.to_numpy() / 24)

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import phimap as pm
 
-SETTINGS = {"n_components": 64, "effort": "fast", "trees": None, "random_state": 0}
+SETTINGS = {"n_components": 64, "effort": "fast", "metric": None, "trees": None, "random_state": 0}
 N_ROWS = 8192
 
 

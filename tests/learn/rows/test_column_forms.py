@@ -51,6 +51,7 @@ def test_columns_that_are_no_amounts_stay_as_they_are(rng):
     assert np.abs(found[:, 0]).max() <= np.sqrt(3)
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_ranks_are_taken_where_they_pay(rng, tmp_path):
     # The target is a smooth function of the ranks, which no single length scale resolves in the columns themselves.
     u = rng.random((1600, 3))
