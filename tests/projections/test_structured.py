@@ -25,7 +25,7 @@ def draw(projection, law, n_directions, seed=0):
 
 
 def independent_directions(projection, law, n_directions, seed):
-    """Directions (n, d) of a hundred draws, every eighth of a draw: they share signs of columns, which matter to no law.
+    """Directions (n, d) of a hundred draws, every eighth of a draw: all they share is signs of columns.
 
     With at most eight columns, a block of a circulant matrix or of fastfood has at most eight directions, and windows
     that begin eight entries apart do not overlap.
