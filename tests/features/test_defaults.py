@@ -126,7 +126,7 @@ SUM = Gaussian(2.0) + 0.5 * Laplacian(5.0)
 def test_sum_is_unbiased(rng):
     """False-alarm rate 1e-6; mutants: a part without the root of its weight, and one left out."""
     X = rng.standard_normal((8, 4))
-    samples = kernel_estimates(lambda seed: pm.SumFeatures(SUM, 64, random_state=seed).fit_transform(X), 200)
+    samples = kernel_estimates(lambda seed: pm.SumFeatures(SUM, 64, random_state=seed).fit_transform(X), 100)
     assert is_mean(samples, SUM(X))
     assert not is_mean(samples, (Gaussian(2.0) + Laplacian(5.0))(X))
     assert not is_mean(samples, (Gaussian(2.0) + 0.25 * Laplacian(5.0))(X))
