@@ -23,14 +23,9 @@ def bits() -> list[str]:
     from phimap.ops.compiled.vectors import BYTES
 
     X = np.random.default_rng(0).standard_normal((37, 45))
-    maps = [
-        *(
-            pm.FourierFeatures(n_components=300, projection=name, random_state=0)
-            for name in ("sorf", "ssf", "circulant")
-        ),
-        pm.NTKFeatures(1, 300, random_state=0),
-        pm.sketches.PolySketch(64, degree=3, random_state=0),
-    ]
+    names = "sorf", "ssf", "circulant"
+    maps = [pm.FourierFeatures(n_components=300, projection=name, random_state=0) for name in names]
+    maps += [pm.NTKFeatures(1, 300, random_state=0), pm.sketches.PolySketch(64, degree=3, random_state=0)]
     features = (phi.fit_transform(X.astype(dtype)) for phi in maps for dtype in (np.float32, np.float64))
     return [str(BYTES), *(hashlib.sha256(Z.tobytes()).hexdigest() for Z in features)]
 

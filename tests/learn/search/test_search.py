@@ -72,7 +72,8 @@ def test_a_metric_is_tempered_up_to_a_thousand_rows(rng, monkeypatch):
     monkeypatch.setattr(Rung, "tempered", lambda rung, one, rounds: tempered.append(rung.sample.n_rows) or one)
     X, y = few_of_many(1100, rng)
     for n_rows in (900, 1100):
-        sample, effort = SearchSample(X[:n_rows], y[:n_rows, None], np.ones(n_rows)), EFFORTS["fast"]
+        sample = SearchSample(X[:n_rows], y[:n_rows, None], np.ones(n_rows))
+        effort = replace(EFFORTS["fast"], n_components=(64, 128), stages=4, steps=3, rounds=1)
         found = search([radial(1.5, ("diagonal",))], [sample], effort, seed=0, n_jobs=1, log=TrialLog())
         assert found.root is not None
     assert tempered == [900]
@@ -336,6 +337,7 @@ def test_batches_and_rows_in_memory_find_the_same(rng):
     np.testing.assert_allclose(model.fit_batches(batches).metric_, one, rtol=1e-6)
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_classes_find_a_metric_too(rng):
     X, score = few_of_many(1200, rng)
     y = np.digitize(score, [-0.4, 0.4])
