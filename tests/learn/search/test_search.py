@@ -282,8 +282,8 @@ def test_a_linear_target_costs_hardly_more_than_linear_regression(rng):
 
 @pytest.mark.usefixtures("brief_search")
 def test_the_search_is_logged_and_same_for_any_number_of_threads(rng, monkeypatch):
-    # Tiles of 16 rows: more than there are threads, in trials of few rows as well.
-    monkeypatch.setattr(numpy_ops.NumpyOps, "least_tile_rows", 16)
+    # Tiles of 64 rows: more than there are threads, in trials of few rows as well.
+    monkeypatch.setattr(numpy_ops.NumpyOps, "least_tile_rows", 64)
     monkeypatch.setattr(numpy_ops.NumpyOps, "tile_bytes", 1)
     X, y = few_of_many(1100, rng, d=8)
     one, other = (
