@@ -67,7 +67,7 @@ def test_estimates_the_kernel(options):
 @pytest.mark.slow
 def test_error_falls_like_one_over_root_of_the_width():
     """False-alarm rate 1e-6; the slope of another law, -1/4, is refused."""
-    X = images(12)
+    X = images(12, (5, 5, 3))
     K = pm.kernels.CNTK(3)(X)
     widths = np.repeat([256, 512, 1024, 2048, 4096], 12)
     features = (
