@@ -75,7 +75,7 @@ def test_errors_fall_and_orthogonal_directions_err_less(digits):
 
 
 def test_classifiers_learn(digits):
-    (row,) = rows(run(digits, ["orthogonal"], widths=(512,), draws=range(1), classify=True))
+    (row,) = rows(run(digits, ["orthogonal"], widths=(192,), draws=range(1), classify=True))
     assert row.ridge > 95
     assert row.liblinear > 95
 
@@ -106,7 +106,7 @@ def test_widths_and_rows_can_be_chosen():
     arguments = ["bench", "classification", "--sets", "digits", "--projections", "gaussian,orthogonal,leverage"]
     result = CliRunner().invoke(
         app,
-        [*arguments, "--repeats", "2", "--features", "128,100,128", "--rows", "300", "--quiet"],
+        [*arguments, "--repeats", "2", "--features", "128,100,128", "--rows", "120", "--quiet"],
         env={"COLUMNS": "200"},
     )
     assert result.exit_code == 0, result.output

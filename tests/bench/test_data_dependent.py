@@ -45,7 +45,7 @@ def test_shares_are_those_of_the_curves():
 @pytest.mark.filterwarnings("ignore:.*far outside of the training rows")
 def test_the_command_writes_results_and_figures(tmp_path, monkeypatch):
     monkeypatch.delenv("PHIMAP_DATA", raising=False)
-    options = "--methods gaussian,polarization --features 16,32 --rows 200 --repeats 1 --quiet"
+    options = "--methods gaussian,polarization --features 8,16 --rows 100 --repeats 1 --quiet"
     done = CliRunner().invoke(app, ["bench", "data-dependent", *options.split(), "--output", str(tmp_path)])
     assert done.exit_code == 0, done.output
     found = json.loads((tmp_path / "data-dependent.json").read_text())["rows"]

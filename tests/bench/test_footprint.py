@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_two_bits_do_what_thirty_two_do_at_a_sixteenth_of_the_bytes():
     data = datasets.load("digits", None)
-    fits = accuracy.run(data, ["trf", "rff"], widths=[1024], draws=range(2), models=["ridge"])
+    fits = accuracy.run(data, ["trf", "rff"], widths=[512], draws=range(2), models=["ridge"])
     found = accuracy.summary(pd.DataFrame(fits)).set_index("method").T
     assert found["rff"]["bytes"] == 16 * found["trf"]["bytes"]
     assert abs(found["rff"]["accuracy"] - found["trf"]["accuracy"]) < 2.0
@@ -33,7 +33,7 @@ def test_two_bits_do_what_thirty_two_do_at_a_sixteenth_of_the_bytes():
 
 def test_models_by_gradients_do_what_ridge_does():
     data = datasets.load("digits", None)
-    found = rows(accuracy.run(data, ["trf"], widths=[512], draws=range(1)))
+    found = rows(accuracy.run(data, ["trf"], widths=[256], draws=range(1)))
     assert [row.model for row in found] == ["ridge", "logistic", "svm"]
     assert min(row.accuracy for row in found) > 93.0
 
@@ -153,7 +153,7 @@ def test_the_law_of_directions_makes_no_difference():
 @pytest.mark.parametrize(
     ("name", "options", "count"),
     [
-        ("footprint", "--sets digits --methods trf,lp-rff-1 --features 32,64 --rows 300 --repeats 1", 12),
+        ("footprint", "--sets digits --methods trf,lp-rff-1 --features 16,32 --rows 120 --repeats 1", 12),
         ("spectra", "--rows 120 --repeats 1", 4),
     ],
 )

@@ -452,7 +452,7 @@ def test_the_script_asks_for_the_figures_of_the_issue(page):
 
 def test_command_fits_once_and_draws(tmp_path, monkeypatch):
     monkeypatch.setattr("phimap.comparison.measure._WARM", set())
-    asked = "bench tabular --sets diabetes,digits --methods hgb,neighbours,xrfm --splits 0,2 --rows 150 --quiet"
+    asked = "bench tabular --sets diabetes,digits --methods hgb,neighbours,xrfm --splits 0,2 --rows 110 --quiet"
     arguments = [*asked.split(), "--json", str(tmp_path / "fits.jsonl"), "--output", str(tmp_path)]
     monkeypatch.setattr("phimap.comparison.methods.find_spec", lambda name: None)
     first = CliRunner().invoke(app, arguments)

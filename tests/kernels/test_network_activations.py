@@ -104,6 +104,8 @@ def network_kernel(X, depth, name, width, draws):
     function, derivative = FUNCTIONS[name]
     nodes, weights = np.polynomial.hermite_e.hermegauss(200)
     gain = math.sqrt(weights.sum() / (weights @ function(nodes) ** 2) / width)
+    # In float32: conversions of the matrices would take as long as their draws.
+    gain, X = np.float32(gain), X.astype(np.float32)
     rng, total = np.random.default_rng(0), np.zeros((len(X), len(X)))
     for _ in range(draws):
         matrices, inputs, slopes, h = [], [], [], X
@@ -114,7 +116,7 @@ def network_kernel(X, depth, name, width, draws):
             slopes.append(gain * derivative(projected))
             h = gain * function(projected)
         total += h @ h.T
-        signal = rng.standard_normal(width) * slopes[-1]
+        signal = rng.standard_normal(width, dtype=np.float32) * slopes[-1]
         for layer in range(depth - 1, -1, -1):
             total += (signal @ signal.T) * (inputs[layer] @ inputs[layer].T)
             if layer:

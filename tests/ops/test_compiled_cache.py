@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+
+import pytest
 
 # A small one of the compiled loops; it prints whether it was read from the files.
 PROGRAM = """
@@ -21,19 +24,66 @@ print(out.tolist(), sum(rectify.stats.cache_hits.values()))
 FRESH, KEPT = "[[0.0, 1.0, 2.0]] 0\n", "[[0.0, 1.0, 2.0]] 1\n"
 
 
-def run(cache, *, before="", after="", **environment):
-    program = PROGRAM.format(before=before, after=after)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), **environment}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr[-500:]
-    return done
+# Runs each program of its input in a fork of its own. Every fork has numba and its compiler, whose imports would take
+# most of the time, and nothing of phimap.
+FORKS = """
+import json, os, sys
+import numba, numpy
+numba.njit(lambda x: x + 1.0)(1.0)
+for line in sys.stdin:
+    job = json.loads(line)
+    child = os.fork()
+    if child:
+        print(os.waitpid(child, 0)[1], flush=True)
+        continue
+    for number, name in enumerate(job["outputs"], start=1):
+        os.dup2(os.open(name, os.O_CREAT | os.O_WRONLY), number)
+    os.environ.update(job["environment"])
+    numba.config.reload_config()
+    exec(job["program"])
+    sys.stdout.flush()
+    os._exit(0)
+"""
+
+
+@pytest.fixture(scope="module")
+def forks():
+    """Where programs run: a process that forks, or None where processes do not."""
+    if sys.platform != "linux":
+        yield None
+        return
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", FORKS], **pipes) as process:
+        yield process
+        process.stdin.close()
+
+
+@pytest.fixture
+def run(forks, tmp_path_factory):
+    def run(cache, *, before="", after="", **environment):
+        program = PROGRAM.format(before=before, after=after)
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), **environment}
+        if forks is None:
+            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+        else:
+            folder = tmp_path_factory.mktemp("run")
+            outputs = [folder / name for name in ("stdout", "stderr")]
+            job = {"program": program, "environment": environment, "outputs": list(map(str, outputs))}
+            forks.stdin.write(json.dumps(job) + "\n")
+            forks.stdin.flush()
+            code = int(forks.stdout.readline())
+            done = subprocess.CompletedProcess((), code, *(file.read_text(encoding="utf-8") for file in outputs))
+        assert done.returncode == 0, done.stderr[-500:]
+        return done
+
+    return run
 
 
 def files(cache, suffix):
     return sorted(cache.rglob(f"*rectify*{suffix}"))
 
 
-def test_damaged_files_are_made_again(tmp_path):
+def test_damaged_files_are_made_again(tmp_path, run):
     """numba alone runs what such a file holds, or ends with what the reader of its format raises."""
     assert run(tmp_path).stdout == FRESH
     for suffix, damaged in ((".nbi", flipped), (".nbc", flipped), (".nbc", cut)):
@@ -55,7 +105,7 @@ def cut(content):
     return content[: len(content) // 2]
 
 
-def test_a_change_of_any_file_of_the_folder_compiles_anew(tmp_path):
+def test_a_change_of_any_file_of_the_folder_compiles_anew(tmp_path, run):
     """Loops contain functions of other files, of which numba alone sees no change."""
     assert run(tmp_path).stdout == FRESH
     changed = "from phimap.ops.compiled import checked_cache; checked_cache._source_stamp = lambda: b'another'"
@@ -63,7 +113,7 @@ def test_a_change_of_any_file_of_the_folder_compiles_anew(tmp_path):
     assert run(tmp_path, before=changed).stdout == KEPT
 
 
-def test_without_a_folder_code_is_compiled_in_memory(tmp_path):
+def test_without_a_folder_code_is_compiled_in_memory(tmp_path, run):
     before = "from phimap.ops.compiled import checked_cache; checked_cache.Places._locator_classes = ()"
     done = run(tmp_path, before=before, after="interpolate(out, np.zeros(3), 1.0, np.ones(3), out.copy(), 0)")
     assert done.stdout == FRESH
@@ -80,7 +130,7 @@ caching.InTreeCacheLocator.ensure_cache_path = refused
 NO_FOLDER_OF_THE_USER = "caching.UserWideCacheLocator.ensure_cache_path = refused\n"
 
 
-def test_code_beside_the_package_serves_users_who_cannot_write_there(tmp_path):
+def test_code_beside_the_package_serves_users_who_cannot_write_there(tmp_path, run):
     """As in the image of a container that is built by one user and run by another."""
     run("")
     owned = {"XDG_CACHE_HOME": str(tmp_path)}
@@ -96,7 +146,7 @@ def test_code_beside_the_package_serves_users_who_cannot_write_there(tmp_path):
     assert nowhere.stderr.count("(Permission denied: ") == 1
 
 
-def test_a_full_disk_is_told_once(tmp_path):
+def test_a_full_disk_is_told_once(tmp_path, run):
     before = (
         "from numba.core.caching import IndexDataCacheFile as Files\n"
         "def full(*args): raise OSError(28, 'No space left on device')\n"
@@ -107,7 +157,7 @@ def test_a_full_disk_is_told_once(tmp_path):
     assert done.stderr.count("(No space left on device") == 1
 
 
-def test_without_the_private_classes_of_numba_its_own_cache_serves(tmp_path):
+def test_without_the_private_classes_of_numba_its_own_cache_serves(tmp_path, run):
     before = "import sys\nsys.modules['phimap.ops.compiled.checked_cache'] = None"
     assert run(tmp_path, before=before).stdout == FRESH
     assert run(tmp_path, before=before).stdout == KEPT

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy import special
@@ -60,13 +62,24 @@ def exact(kernel):
 
 def estimates(name, kernel, seed, numbers):
     """One estimate of the kernel for each of the numbered draws of the projection."""
-    law, projection = law_of(kernel), REGISTRY[name]()
     found = []
     for number in numbers:
-        record = projection.sample(law, SIZE, np.random.default_rng([seed, number]))
-        weights = 1 / SIZE if record.weights is None else record.weights
-        found.append((weights * value(kernel, record.to_dense())).sum())
+        of_units = kernel in UNITS
+        weights, W = drawn_for_units(name, seed, number) if of_units else drawn(name, law_of(kernel), seed, number)
+        found.append((weights * value(kernel, W)).sum())
     return np.array(found)
+
+
+def drawn(name, law, seed, number):
+    """Weights and directions of a numbered draw."""
+    record = REGISTRY[name]().sample(law, SIZE, np.random.default_rng([seed, number]))
+    return 1 / SIZE if record.weights is None else record.weights, record.to_dense()
+
+
+@cache
+def drawn_for_units(name, seed, number):
+    """The units of all layers have the same law, and so can have the same draws."""
+    return drawn(name, StandardGaussianLaw(D), seed, number)
 
 
 SERVED = [

@@ -24,6 +24,19 @@ def draw(projection, law, n_directions, seed=0):
     return as_projection(projection, law).sample(law, n_directions, np.random.default_rng(seed))
 
 
+def independent_directions(projection, law, n_directions, seed):
+    """Directions (n, d) of a hundred draws, every eighth of a draw: all they share is signs of columns.
+
+    With at most eight columns, a block of a circulant matrix or of fastfood has at most eight directions, and windows
+    that begin eight entries apart do not overlap.
+    """
+    drawn = [
+        as_projection(projection, law).sample(law, 8 * n_directions // 100, rng).to_dense()[5::8]
+        for rng in np.random.default_rng(seed).spawn(100)
+    ]
+    return np.concatenate(drawn)
+
+
 def apply(record, X):
     ops = host(X.dtype)
     return record.bind(ops).apply(ops, X)
@@ -98,9 +111,7 @@ def test_no_matrix_is_stored(projection, kernel):
 def test_every_direction_follows_the_law(projection, law, seed):
     """False-alarm rate 1e-6; mutants: directions a fifth too long, and all along their first coordinate."""
     # Heavy tails hide a fifth longer directions unless there are many draws.
-    streams = np.random.default_rng(seed).spawn(3000 if isinstance(law, StudentLaw) else 1000)
-    # One direction of each of many draws: those within a draw are not independent.
-    W = np.stack([as_projection(projection, law).sample(law, 6, rng).to_dense()[5] for rng in streams])
+    W = independent_directions(projection, law, 3000 if isinstance(law, StudentLaw) else 1000, seed)
     d = law.n_features
     marginal = stats.t(2 * law.nu) if isinstance(law, StudentLaw) else stats.norm
     radius = stats.f(d, 2 * law.nu) if isinstance(law, StudentLaw) else stats.chi(d)
@@ -183,8 +194,7 @@ def test_p_model_is_its_matrix(structure, d, s):
 @pytest.mark.parametrize("projection", [Circulant(), PModel(), PModel("hankel")], ids=str)
 def test_independent_coordinates_follow_their_law(projection, seed):
     """False-alarm rate 1e-6; mutant: Gaussian coordinates."""
-    streams = np.random.default_rng(seed).spawn(3000)
-    W = np.stack([projection.sample(CauchyLaw(3), 5, rng).to_dense()[4] for rng in streams])
+    W = independent_directions(projection, CauchyLaw(3), 3000, seed)
     for coordinate in W.T:
         assert follows(coordinate, stats.cauchy.cdf)
         assert not follows(coordinate, stats.norm.cdf)
@@ -201,13 +211,14 @@ def test_variance_of_shifts_is_the_stated_one(projection, seed):
     # For shifts that are orthogonal on average; a tenth more for the terms of higher order.
     bound = 1.1 * ((1 - np.exp(-1)) ** 2 + np.exp(-1)) / (2 * s)
 
-    def squared_errors(change):
-        records = (projection.sample(GaussianLaw(d), s, rng) for rng in np.random.default_rng(seed).spawn(1000))
-        return np.array([(np.cos(apply(change(record), difference)).mean() - exact) ** 2 for record in records])
-
-    assert is_at_most(squared_errors(lambda record: record), bound)
-    unsigned = squared_errors(lambda record: replace(record, input_scale=np.abs(record.input_scale)))
-    assert not is_at_most(unsigned, bound)
+    records = [projection.sample(GaussianLaw(d), s, rng) for rng in np.random.default_rng(seed).spawn(1000)]
+    unsigned = [replace(record, input_scale=np.abs(record.input_scale)) for record in records]
+    squared, of_unsigned = (
+        np.array([(np.cos(apply(record, difference)).mean() - exact) ** 2 for record in some])
+        for some in (records, unsigned)
+    )
+    assert is_at_most(squared, bound)
+    assert not is_at_most(of_unsigned, bound)
 
 
 def test_unknown_structures_are_refused():

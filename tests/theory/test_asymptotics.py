@@ -172,35 +172,35 @@ def test_what_does_not_fit_names_the_rule():
         asymptotic_errors("relu", 1.0, 1.0, alpha=1.0, noise=-1.0)
 
 
-def drawn_classification_error(psi_1, psi_2, alpha, flips, seed, n=400, n_test=2000):
-    """Share of wrong signs of one draw: rows, directions and labels of its own."""
+def drawn_classification_errors(psi_1, psi_2, alpha, flips, seed, n=400, n_test=1000):
+    """Shares of wrong signs for several shares of `flips`, of one draw: rows, directions and labels of its own."""
     rng = np.random.default_rng(seed)
     d, s = round(psi_1 * n), round(psi_2 * n)
     rows, W = rng.standard_normal((n + n_test, d)), rng.standard_normal((d, s)) / d**0.5
     labels = np.sign(rows[:, 0])
-    y = labels[:n] * rng.choice([1, -1], n, p=[1 - flips, flips])
+    y = np.stack([labels[:n] * rng.choice([1, -1], n, p=[1 - share, share]) for share in flips], axis=1)
     Z = np.maximum(rows @ W, 0) / s**0.5
     if s < n:
         scores = Z[n:] @ np.linalg.solve(Z[:n].T @ Z[:n] + alpha * np.eye(s), Z[:n].T @ y)
     else:
         scores = Z[n:] @ (Z[:n].T @ np.linalg.solve(Z[:n] @ Z[:n].T + alpha * np.eye(n), y))
-    return np.mean(np.sign(scores) != labels[n:])
+    return np.mean(np.sign(scores) != labels[n:, None], axis=0)
 
 
 @pytest.mark.parametrize(("psi_1", "psi_2"), [(0.5, 0.3), (0.5, 3.0), (2.0, 0.7)])
-@pytest.mark.parametrize("flips", [0.0, 0.2])
-def test_classification_errors_are_those_of_draws(psi_1, psi_2, flips):
+def test_classification_errors_are_those_of_draws(psi_1, psi_2):
     """Means of 60 draws, whose standard error is .002 to .003; mutants: labels without their nonlinear part, and scores
     without their variance over draws."""
-    alpha = 0.05
-    found = np.mean([drawn_classification_error(psi_1, psi_2, alpha, flips, seed) for seed in range(60)])
-    limit = asymptotic_classification_error("relu", psi_1, psi_2, alpha=alpha, flips=flips)
-    assert found == pytest.approx(limit, abs=0.01)
-    signal = (1 - 2 * flips) ** 2 * 2 / np.pi
-    linear = asymptotic_errors("relu", psi_1, psi_2, alpha=alpha, signal=signal)
-    overlap = signal**0.5 - linear.bias**0.5
-    for square in (linear.test + 2 * signal**0.5 * overlap - signal, overlap**2 * (1 + 1e-9)):
-        assert np.arccos(overlap / square**0.5) / np.pi != pytest.approx(found, abs=0.01)
+    alpha, flips = 0.05, (0.0, 0.2)
+    shares = np.mean([drawn_classification_errors(psi_1, psi_2, alpha, flips, seed) for seed in range(60)], axis=0)
+    for share, found in zip(flips, shares, strict=True):
+        limit = asymptotic_classification_error("relu", psi_1, psi_2, alpha=alpha, flips=share)
+        assert found == pytest.approx(limit, abs=0.01)
+        signal = (1 - 2 * share) ** 2 * 2 / np.pi
+        linear = asymptotic_errors("relu", psi_1, psi_2, alpha=alpha, signal=signal)
+        overlap = signal**0.5 - linear.bias**0.5
+        for square in (linear.test + 2 * signal**0.5 * overlap - signal, overlap**2 * (1 + 1e-9)):
+            assert np.arccos(overlap / square**0.5) / np.pi != pytest.approx(found, abs=0.01)
 
 
 def test_classification_errors_fall_with_rows_and_rise_with_flips():

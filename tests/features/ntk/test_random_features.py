@@ -90,7 +90,7 @@ def test_all_rectified_features_are_those_of_the_nngp_kernel(depth, rng):
     assert all(layer.step is None and layer.product is None for layer in phi.record_.layers)
     assert [layer.n_components for layer in phi.record_.layers] == [256] * (depth - 1) + [64]
     if depth == 1:
-        samples = kernel_estimates(lambda seed: phi.set_params(random_state=seed).fit_transform(X), 300)
+        samples = kernel_estimates(lambda seed: phi.set_params(random_state=seed).fit_transform(X), 100)
         assert is_mean(samples, phi.kernel_(X))
         assert not is_mean(samples, NTK(depth=1)(X))
 
@@ -113,7 +113,7 @@ def test_one_component_is_unbiased(rng):
     """False-alarm rate 1e-6; mutants: only the rectified part, and half the kernel."""
     X = rng.standard_normal((3, 4))
     phi = pm.NTKFeatures(1, 1, exact_degrees=())
-    samples = kernel_estimates(lambda seed: phi.set_params(random_state=seed).fit_transform(X), 1200)
+    samples = kernel_estimates(lambda seed: phi.set_params(random_state=seed).fit_transform(X), 800)
     assert is_mean(samples, NTK(depth=1)(X))
     assert not is_mean(samples, NNGP(depth=1)(X))
     assert not is_mean(samples / 2, NTK(depth=1)(X))

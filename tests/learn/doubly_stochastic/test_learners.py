@@ -126,7 +126,7 @@ def test_memory_is_flat_in_rows_and_features(monkeypatch):
     ):
         monkeypatch.setattr(f"phimap.learn.doubly_stochastic.{name}", value)
     peak(1000, 256)
-    small, many_rows, many_features = peak(4500, 256), peak(13_500, 256), peak(4500, 2048)
+    small, many_rows, many_features = peak(3000, 256), peak(9000, 256), peak(3000, 2048)
     block = 512 * 256 * 4
     assert abs(many_rows - small) < block / 10
     assert abs(many_features - small) < block / 10

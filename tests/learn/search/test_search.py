@@ -42,10 +42,10 @@ def relative_error(model, X, y):
 
 
 def test_a_metric_finds_the_columns_that_matter(rng):
-    X, y = few_of_many(2300, rng)
-    learned = pm.KernelRegressor("matern", 256, effort="fast", random_state=0).fit(X[:2000], y[:2000])
-    plain = pm.KernelRegressor("matern", 256, metric=None, effort="fast", random_state=0).fit(X[:2000], y[:2000])
-    assert relative_error(learned, X[2000:], y[2000:]) < 0.5 * relative_error(plain, X[2000:], y[2000:])
+    X, y = few_of_many(1500, rng)
+    learned = pm.KernelRegressor("matern", 256, effort="fast", random_state=0).fit(X[:1200], y[:1200])
+    plain = pm.KernelRegressor("matern", 256, metric=None, effort="fast", random_state=0).fit(X[:1200], y[:1200])
+    assert relative_error(learned, X[1200:], y[1200:]) < 0.5 * relative_error(plain, X[1200:], y[1200:])
     assert learned.relevances_.sum() == pytest.approx(1.0)
     assert set(np.argsort(learned.relevances_)[-2:]) == {2, 7}
     assert learned.relevances_[[2, 7]].sum() > 0.8
@@ -72,7 +72,8 @@ def test_a_metric_is_tempered_up_to_a_thousand_rows(rng, monkeypatch):
     monkeypatch.setattr(Rung, "tempered", lambda rung, one, rounds: tempered.append(rung.sample.n_rows) or one)
     X, y = few_of_many(1100, rng)
     for n_rows in (900, 1100):
-        sample, effort = SearchSample(X[:n_rows], y[:n_rows, None], np.ones(n_rows)), EFFORTS["fast"]
+        sample = SearchSample(X[:n_rows], y[:n_rows, None], np.ones(n_rows))
+        effort = replace(EFFORTS["fast"], n_components=(64, 128), stages=4, steps=3, rounds=1)
         found = search([radial(1.5, ("diagonal",))], [sample], effort, seed=0, n_jobs=1, log=TrialLog())
         assert found.root is not None
     assert tempered == [900]
@@ -244,8 +245,8 @@ def test_only_a_thorough_search_combines_kernels(rng):
 
 @pytest.mark.usefixtures("brief_search")
 def test_a_full_metric_of_many_columns_is_of_low_rank(rng, tmp_path):
-    d = 520
-    X = rng.standard_normal((900, d))
+    d = 505
+    X = rng.standard_normal((600, d))
     X[:, 3] *= 4
     settings = {"metric": "full", "effort": "fast", "standardize": False, "random_state": 0}
     model = pm.KernelRegressor("matern", 64, **settings).fit(X, X[:, 3] * (1 + X[:, 3]))
@@ -281,10 +282,10 @@ def test_a_linear_target_costs_hardly_more_than_linear_regression(rng):
 
 @pytest.mark.usefixtures("brief_search")
 def test_the_search_is_logged_and_same_for_any_number_of_threads(rng, monkeypatch):
-    # Tiles of 16 rows: more than there are threads, in trials of few rows as well.
-    monkeypatch.setattr(numpy_ops.NumpyOps, "least_tile_rows", 16)
+    # Tiles of 64 rows: more than there are threads, in trials of few rows as well.
+    monkeypatch.setattr(numpy_ops.NumpyOps, "least_tile_rows", 64)
     monkeypatch.setattr(numpy_ops.NumpyOps, "tile_bytes", 1)
-    X, y = few_of_many(2000, rng, d=8)
+    X, y = few_of_many(1100, rng, d=8)
     one, other = (
         pm.KernelRegressor(n_components=64, effort="fast", random_state=0, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2)
     )
@@ -329,15 +330,16 @@ def test_searched_models_are_saved_and_go_on(metric, rng, tmp_path):
 
 @pytest.mark.usefixtures("brief_search")
 def test_batches_and_rows_in_memory_find_the_same(rng):
-    X, y = few_of_many(2000, rng, d=8)
+    X, y = few_of_many(1200, rng, d=8)
     batches = [(X[:700], y[:700]), (X[700:], y[700:])]
     model = pm.KernelRegressor("gaussian", 64, effort="fast", random_state=0)
     one = model.fit(X, y).metric_
     np.testing.assert_allclose(model.fit_batches(batches).metric_, one, rtol=1e-6)
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_classes_find_a_metric_too(rng):
-    X, score = few_of_many(2000, rng)
+    X, score = few_of_many(1200, rng)
     y = np.digitize(score, [-0.4, 0.4])
     model = pm.KernelClassifier("gaussian", 128, effort="fast", random_state=0).fit(X, y)
     assert model.relevances_[[2, 7]].sum() > 0.6

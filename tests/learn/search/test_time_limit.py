@@ -28,6 +28,7 @@ def test_a_search_without_time_takes_the_first_kernel(rows, tmp_path):
     assert again.time_limit == 1e-9
 
 
+@pytest.mark.usefixtures("brief_search")
 def test_a_limit_that_is_not_reached_changes_no_bit(rows):
     X, y = rows
     limited, free = (
