@@ -100,7 +100,6 @@ def test_trees_and_intervals_are_the_same_on_all_machines(on_machines):
     assert on_machines(outputs, EXTREMES, (None,)) == [1]
 
 
-@pytest.mark.usefixtures("brief_search")
 def test_corrections_are_learned_on_all_machines_or_on_none(on_machines):
     """Mutant: `_serve` counts the matrices of all threads, so that with 64 threads or 2 GB there are no corrections."""
     X, y = ripples(np.random.default_rng(0))
