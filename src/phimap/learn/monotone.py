@@ -155,8 +155,8 @@ def with_monotone_effects(fitted: Fitted, state: TrainingState, signs: np.ndarra
     worst = new_grid(_CHECKED_VALUES, is_random=False).worst_share(found)
     if worst > TOLERANCE:
         warnings.warn(
-            f"the outputs go against `monotonic_cst` by up to {100 * worst:.2g} % of their range on a grid. Use a larger "
-            "`length_scale`, or more components.",
+            f"the outputs go against `monotonic_cst` by up to {100 * worst:.2g} % of their range on a grid. Use a "
+            "larger `length_scale`, or more components.",
             MonotonicityWarning,
             stacklevel=caller_level(),
         )
