@@ -20,20 +20,21 @@ def expectation(function):
 
 def estimates(projection, pairing, s, difference, seed, draws, **options):
     """Estimates (draws,) of the kernel at 0.3 and 0.3 + difference by the library's features."""
-    X = np.stack([np.full(len(difference), 0.3), np.full(len(difference), 0.3) + difference])
-    found = []
-    for i in range(draws):
-        phi = pm.FourierFeatures(
-            pm.kernels.Gaussian(),
-            2 * s if pairing == "pairs" else s,
-            projection=projection,
-            pairing=pairing,
-            random_state=np.random.SeedSequence([seed, i]),
-            **options,
-        )
-        Z = phi.fit_transform(X)
-        found.append(Z[0] @ Z[1])
-    return np.array(found)
+    pairs = (features(projection, pairing, s, difference, [seed, i], **options) for i in range(draws))
+    return np.array([first @ second for first, second in pairs])
+
+
+def features(projection, pairing, n_directions, difference, seed, **options):
+    """Features of the library at 0.3 and at 0.3 + difference."""
+    phi = pm.FourierFeatures(
+        pm.kernels.Gaussian(),
+        2 * n_directions if pairing == "pairs" else n_directions,
+        projection=projection,
+        pairing=pairing,
+        random_state=np.random.SeedSequence(seed),
+        **options,
+    )
+    return phi.fit_transform(np.stack([np.full(len(difference), 0.3), np.full(len(difference), 0.3) + difference]))
 
 
 def estimates_of_groups(projection, pairing, s, difference, seed, draws):
@@ -41,20 +42,12 @@ def estimates_of_groups(projection, pairing, s, difference, seed, draws):
 
     A group begins where a block of orthogonal directions does, and so shares nothing with the others.
     """
-    X = np.stack([np.full(len(difference), 0.3), np.full(len(difference), 0.3) + difference])
     apart, n_groups = -(-s // len(difference)) * len(difference), 50
     n_directions = apart * (n_groups - 1) + s
     found = []
     for i in range(draws // n_groups):
-        phi = pm.FourierFeatures(
-            pm.kernels.Gaussian(),
-            2 * n_directions if pairing == "pairs" else n_directions,
-            projection=projection,
-            pairing=pairing,
-            random_state=np.random.SeedSequence([seed, i]),
-        )
         # Cosines come before sines.
-        first, second = phi.fit_transform(X)
+        first, second = features(projection, pairing, n_directions, difference, [seed, i])
         products = n_directions * (first * second).reshape(-1, n_directions).sum(axis=0)
         found += [products[start : start + s].mean() for start in range(0, n_directions, apart)]
     return np.array(found)

@@ -68,8 +68,8 @@ def learn_corrections(
         The kernel of the model. Its width is chosen anew.
     residuals : Residuals
     roots : sequence of ndarray of shape (d,) or (d, d), or None
-        Factors or matrices by which the rows may be multiplied; None is the identity. The one with the least error
-        at all validation rows is chosen.
+        Factors or matrices by which the rows may be multiplied; None is the identity. Of those with similar
+        errors in a few regions, the one with the least error at all validation rows is chosen.
     n_jobs : int or None
         Threads; the result does not depend on them.
 
@@ -95,8 +95,8 @@ def learn_corrections(
     validation rows follow noise. With errors e of the training fit and corrections d at all validation rows, it is
     ``c = <e, d> / |d|^2``, clipped to the interval from 0 to 1, which minimises ``|e - c d|^2``.
 
-    **Cost.** ``n_r^3 / 3`` multiply-adds for each region of n_r rows. The choice of width and alpha takes three to
-    twelve factorisations for each root in each region of the subset, in float32 for float32 rows.
+    **Cost.** ``n_r^3 / 3`` multiply-adds for each region of n_r rows and each root that is compared. The choice takes
+    three to twelve factorisations for each root in each region of the subset, in float32 for float32 rows.
     """
     choices = list[tuple[_Choice, _Regions]]()
     for root in roots:
@@ -298,7 +298,10 @@ class _Trained(NamedTuple):
         shrinkage = float(np.clip(moment / max(residuals.loss(rows, corrected), tiny), 0, 1))
         errors = before - shrinkage * corrected
         share = residuals.loss(rows, errors) / max(residuals.loss(rows, before), tiny)
-        return cls(regions, chosen, shrinkage, shrinkage * np.concatenate([fit.coefs for fit in fits]), errors, share)
+        coefs = np.concatenate([fit.coefs for fit in fits])
+        # In place, because a copy would add to the peak memory.
+        coefs *= shrinkage
+        return cls(regions, chosen, shrinkage, coefs, errors, share)
 
 
 class _RegionFit(NamedTuple):
