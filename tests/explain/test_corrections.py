@@ -11,7 +11,7 @@ import phimap as pm
 from phimap.explain.sampling import sampled_values
 from phimap.explain.subject import subject_of
 from phimap.kernels import Gaussian
-from phimap.learn.corrections.corrections import Corrections
+from phimap.learn.corrections.corrections import Corrections, PartitionModel
 from phimap.learn.corrections.partition import Partition
 from tests.explain.models import brute_force, data, fitted, function_of
 
@@ -24,12 +24,15 @@ def corrected(n_regions, seed=0):
     X, y = data(D, n=300)
     model, rng = fitted("gaussian phases", X, y), np.random.default_rng(seed)
     rows = rng.standard_normal((80, D))
-    partition = Partition.of_rows(rows, n_regions)
-    order = np.argsort(partition.assign(rows), kind="stable")
-    ends = np.cumsum(np.bincount(partition.assign(rows), minlength=n_regions))
-    coefs = 0.02 * rng.standard_normal((80, 1))
+    models = []
+    # All partitions into a single region are the same.
+    for stream in [None] if n_regions == 1 else [None, rng]:
+        partition = Partition.of_rows(rows, n_regions, rng=stream)
+        order = np.argsort(partition.assign(rows), kind="stable")
+        ends = np.cumsum(np.bincount(partition.assign(rows), minlength=n_regions))
+        models.append(PartitionModel(partition, order, ends, 0.02 * rng.standard_normal((80, 1))))
     none = np.zeros((0, 1))
-    corrections = Corrections(partition, Gaussian(2.0), None, 1.0, rows[order], coefs, ends, none[:, 0], none, 1.0)
+    corrections = Corrections(Gaussian(2.0), None, 1.0, rows, tuple(models), none[:, 0], none, 1.0)
     model.__dict__["_fitted"] = replace(model._fitted, corrections=corrections)
     return model, X
 

@@ -80,11 +80,12 @@ def _with_trees(name: str) -> Any:
 
 
 def corrected() -> Any:
-    """A model with corrections in eight regions of few rows, whose kernel is far narrower than that of the model."""
+    """A model with corrections in eight regions of each of two partitions; their kernel is far narrower than its own."""
     rng = np.random.default_rng(2)
     X = rng.uniform(-1, 1, (2400, 3))
     y = np.sin(6 * X[:, 0]) * X[:, 1] + 0.01 * rng.standard_normal(len(X))
-    with patch.object(correct, "_LEAST_ROWS", 0), patch.object(corrections_fit, "_MOST_ROWS", 300):
+    limits = {"_MOST_ROWS": 300, "MOST_PARTITIONS": 2, "_GAIN": -np.inf}
+    with patch.object(correct, "_LEAST_ROWS", 0), patch.multiple(corrections_fit, **limits):
         # Trees have models of their own.
         return pm.KernelRegressor(n_components=64, trees=None, random_state=0).fit(X, y)
 

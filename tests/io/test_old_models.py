@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 
 import phimap as pm
+from phimap.io.legacy import current_record
+from phimap.io.schema import check_record
+from phimap.learn.corrections.partition import Partition
+from phimap.records import Record
 from tests.io.models.write import inputs, rows
 
 ARCHIVES = sorted((Path(__file__).parent / "models").glob("*.zip"))
@@ -47,6 +51,31 @@ def test_old_model_goes_on(archive, name, tmp_path):
     model.partial_fit(X + 0.5, model.classes_[(y > 0).astype(int)] if name.startswith("classifier") else y)
     assert model.n_samples_seen_ == 2 * len(X)
     assert model.predict(X).shape == y.shape
+
+
+def test_old_corrections_have_a_single_partition(rng):
+    X = rng.uniform(-1, 1, (40, 2))
+    partition = Partition.of_rows(X, 4)
+    regions = partition.assign(X)
+    order, ends = np.argsort(regions, kind="stable"), np.cumsum(np.bincount(regions))
+    coefs, none = rng.standard_normal((40, 1)), np.zeros((0, 1))
+    held = {
+        "partition": partition,
+        "kernel": pm.kernels.Gaussian(),
+        "root": None,
+        "scale": 1.0,
+        "rows": X[order],
+        "coefs": coefs[order],
+        "ends": ends,
+        "keys": none[:, 0],
+        "errors": none,
+        "reach": 1.0,
+    }
+    name, values = current_record("Corrections", held)
+    record = Record.registry[name](**values)
+    check_record(record)
+    nearby = regions[:, None] == regions
+    np.testing.assert_allclose(record.outputs(X, 1), (pm.kernels.Gaussian()(X) * nearby) @ coefs)
 
 
 def test_old_classifiers_have_probabilities_once_they_are_solved_anew(tmp_path):

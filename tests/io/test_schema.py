@@ -18,7 +18,7 @@ from phimap.features.power_series.terms import SeriesRecord, SeriesTerm
 from phimap.io.decoding import Decoder
 from phimap.io.schema import BadRecordError, check_record
 from phimap.learn.conformal import Conformal, ErrorScale
-from phimap.learn.corrections.corrections import Corrections
+from phimap.learn.corrections.corrections import Corrections, PartitionModel
 from phimap.learn.corrections.partition import Partition
 from phimap.learn.rows.column_forms import Ranks, Squash
 from phimap.learn.targets.base import TargetUnits
@@ -333,8 +333,8 @@ def _with_corrections(fitted: Any, more_columns: int = 0, more_outputs: int = 1)
     d, t = fitted.map.record.n_features + more_columns, fitted.targets.n_outputs + more_outputs
     rows, outputs = np.zeros((1, d)), np.zeros((1, t))
     partition = Partition(np.zeros((0, d)), np.zeros(0))
-    ends, keys = np.array([1]), np.array([0.5])
-    corrections = Corrections(partition, pm.kernels.Gaussian(), None, 1.0, rows, outputs, ends, keys, outputs, 0.0)
+    models = (PartitionModel(partition, np.array([0]), np.array([1]), outputs),)
+    corrections = Corrections(pm.kernels.Gaussian(), None, 1.0, rows, models, np.array([0.5]), outputs, 0.0)
     return replaced(fitted, "corrections", corrections)
 
 

@@ -65,9 +65,18 @@ def test_outputs_of_float32_features_are_those_of_float64_features(data, rng):
 
 
 @pytest.mark.parametrize("units", [None, UNITS], ids=["rows", "units"])
-def test_corrected_errors_are_those_of_models_without_the_rows(data, units, rng, monkeypatch):
+@pytest.mark.parametrize("n_models", [1, 3])
+def test_corrected_errors_are_those_of_models_without_the_rows(data, units, n_models, rng, monkeypatch):
     X, Y, weights = data
-    monkeypatch.setattr("phimap.learn.corrections.fit._MOST_ROWS", 130)
+    for name, value in {
+        "fit._MOST_ROWS": 130,
+        "fit.MOST_PARTITIONS": n_models,
+        "fit._GAIN": -np.inf,
+        "fit._MOST_SHARE": np.inf,
+        # Several passes over the features, each for a few of the rows left out.
+        "left_out._MOST_COLUMNS": 7,
+    }.items():
+        monkeypatch.setattr(f"phimap.learn.corrections.{name}", value)
     record = pm.FourierFeatures(Matern(1.5, 1.0), M, random_state=0).fit(X).record_
     Z = np.asarray(record.transform(X)) if hasattr(record, "transform") else Outputs(record, 1)(X, np.eye(M))
     solver, solution = solved(Z, Y, weights)
@@ -78,7 +87,7 @@ def test_corrected_errors_are_those_of_models_without_the_rows(data, units, rng,
     residuals = Residuals(X, weights, keys, errors, held_out, of_training)
     corrections = learn_corrections(Matern(1.5, 1.0), residuals)
     assert corrections is not None
-    assert corrections.partition.n_regions == 2
+    assert (corrections.n_regions, len(corrections.models)) == (2, n_models)
     corrections = replace(corrections, shrinkage=0.7)
 
     left = np.concatenate(UNITS)
@@ -90,17 +99,19 @@ def test_corrected_errors_are_those_of_models_without_the_rows(data, units, rng,
     found = corrected_errors(
         corrections, residuals, LeftOutRows(rows, keys[left], first, together), leverages, Outputs(record, 1)
     )
-    regions = corrections.partition.assign(X)
     kernel, scale = corrections.kernel, corrections.scale
     for unit in [np.array([i]) for i in left] if units is None else units:
         kept = np.setdiff1d(np.arange(N), unit)
         _, other = solved(Z[kept], Y[kept], some(weights, kept))
         E = Y - Z @ other.coef - other.intercept
         for i in unit:
-            part = kept[regions[kept] == regions[i]]
-            roots = np.ones(part.size) if weights is None else np.sqrt(weights[part])
-            K = kernel(scale * X[part]) * np.outer(roots, roots) + corrections.alpha * np.eye(part.size)
-            values = kernel(scale * X[[i]], scale * X[part]) @ (
-                roots[:, None] * np.linalg.solve(K, roots[:, None] * E[part])
-            )
-            np.testing.assert_allclose(found[left == i], E[[i]] - 0.7 * values, rtol=1e-6, atol=1e-9)
+            values = []
+            for model in corrections.models:
+                regions = model.partition.assign(X)
+                part = kept[regions[kept] == regions[i]]
+                roots = np.ones(part.size) if weights is None else np.sqrt(weights[part])
+                K = kernel(scale * X[part]) * np.outer(roots, roots) + corrections.alpha * np.eye(part.size)
+                coefs = roots[:, None] * np.linalg.solve(K, roots[:, None] * E[part])
+                values.append(kernel(scale * X[[i]], scale * X[part]) @ coefs)
+            expected = E[[i]] - 0.7 * np.mean(values, axis=0)
+            np.testing.assert_allclose(found[left == i], expected, rtol=1e-6, atol=1e-9)

@@ -100,7 +100,9 @@ def search_facts(model: Any, stages: Sequence[Stage] = ()) -> list[tuple[str, st
     if model.scaling_.form is not None:
         facts.append(("columns", f"seen as {form_text(model.scaling_)}"))
     if model.corrections_ is not None:
-        facts.append(("corrections", f"in {model.corrections_.partition.n_regions} regions"))
+        n_regions, n_models = model.corrections_.n_regions, len(model.corrections_.models)
+        text = f"in {n_regions} regions" + (f" of each of {n_models} partitions" if n_models > 1 else "")
+        facts.append(("corrections", text))
     if model.trees_ is not None:
         facts.append(("trees", trees_text(model.trees_)))
     elif any(stage.name == "trees" for stage in stages):

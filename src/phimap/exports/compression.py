@@ -299,12 +299,16 @@ def _with_fewer_corrections(before: _Outputs, fitted: Fitted, tolerance: float) 
     record = fitted.corrections
     if record is None:
         return fitted
-    regions = record.partition.assign(moved_rows(before.scaled, record.root))
-    sizes = np.square(record.outputs(before.scaled, None) / before.deviation).sum(axis=1)
-    totals = np.bincount(regions, sizes, minlength=record.partition.n_regions)
-    for n_dropped in range(len(totals), 0, -1):
-        dropped = np.argsort(totals, kind="stable")[:n_dropped]
-        if np.sqrt(totals[dropped].sum() / len(sizes)) > tolerance:
+    moved, totals = moved_rows(before.scaled, record.root), list[np.ndarray]()
+    for model in record.models:
+        sizes = np.square(record.outputs_of(model, before.scaled, None) / before.deviation).sum(axis=1)
+        totals.append(np.bincount(model.partition.assign(moved), sizes, minlength=record.n_regions))
+    order, n_models = np.argsort(np.concatenate(totals), kind="stable"), len(record.models)
+    for n_dropped in range(len(order), 0, -1):
+        dropped = np.isin(np.arange(len(order)), order[:n_dropped]).reshape(n_models, -1)
+        # An upper bound of the change of the outputs.
+        changes = (np.sqrt(total[some].sum() / len(moved)) for total, some in zip(totals, dropped, strict=True))
+        if sum(changes) > tolerance:
             continue
         small = replace(fitted, corrections=_without_regions(record, dropped))
         if before.change(small) <= tolerance:
@@ -313,14 +317,24 @@ def _with_fewer_corrections(before: _Outputs, fitted: Fitted, tolerance: float) 
 
 
 def _without_regions(record: Corrections, dropped: np.ndarray) -> Corrections | None:
-    """Return the corrections without the rows of some regions; None if no region is left."""
-    starts = np.append(0, record.ends[:-1])
-    lengths = record.ends - starts
-    kept = ~np.isin(np.repeat(np.arange(len(lengths)), lengths), dropped)
-    if not kept.any():
+    """Return the corrections without some regions of their models; None if no region is left.
+
+    `dropped` (number of models, number of regions) is true for these regions.
+    """
+    models = []
+    for model, some in zip(record.models, dropped, strict=True):
+        lengths = np.diff(model.ends, prepend=0)
+        kept = ~np.repeat(some, lengths)
+        if kept.any():
+            ends = np.cumsum(np.where(some, 0, lengths))
+            models.append(replace(model, order=model.order[kept], ends=ends, coefs=model.coefs[kept]))
+    if not models:
         return None
-    ends = np.cumsum(np.where(np.isin(np.arange(len(lengths)), dropped), 0, lengths))
-    return replace(record, rows=record.rows[kept], coefs=record.coefs[kept], ends=ends)
+    # Rows that no model needs any more are left out.
+    used, places = np.unique(np.concatenate([model.order for model in models]), return_inverse=True)
+    orders = np.split(places, np.cumsum([model.order.size for model in models])[:-1])
+    models = [replace(model, order=order) for model, order in zip(models, orders, strict=True)]
+    return replace(record, rows=record.rows[used], models=tuple(models))
 
 
 def _with_short_numbers(before: _Outputs, fitted: Fitted, tolerance: float) -> Fitted:

@@ -141,7 +141,7 @@ class GraphSource:
         self._names: dict[Any, str] = {}
         nodes = graph.nodes()
         operations = {node.operation for node in nodes}
-        self._corrections, self._of_regions = "", set[str]()
+        self._corrections, self._of_regions, self._n_regions = "", set[str](), 0
         self._uses = Counter(id(one) for node in nodes for one in node.inputs if isinstance(one, Node))
         self._texts: dict[int, tuple[int, str]] = {}
         for name, node in graph.inputs.items():
@@ -172,8 +172,9 @@ class GraphSource:
             others = (self._text(one, precedence + 1) for one in node.inputs[1:])
             return precedence, form.format(left, *others)
         if node.operation == "regions":
-            self._define_corrections(node.options["bodies"])
-            return _TIGHT, f"corrections({', '.join(self._text(one, _LOOSE) for one in node.inputs)}, w)"
+            rows, regions = (self._text(one, _SUM) for one in node.inputs)
+            first = self._define_corrections(node.options["bodies"])
+            return _TIGHT, f"corrections({rows}, {f'{regions} + {first}' if first else regions}, w)"
         if node.operation == "trees":
             arrays = (self._text(array, _LOOSE) for array in node.options.values())
             return _TIGHT, f"trees({', '.join([self._text(node.inputs[0], _LOOSE), *arrays])})"
@@ -187,10 +188,14 @@ class GraphSource:
         call = node.operation if node.operation in HELPERS else f"np.{node.operation}"
         return _TIGHT, f"{call}({', '.join(self._text(one, _LOOSE) for one in node.inputs)})"
 
-    def _define_corrections(self, bodies: list[Graph | None]) -> None:
-        """Define one function for the models of all regions, which differ only in their constants."""
-        lines: set[str] = set()
-        for region, body in enumerate(bodies):
+    def _define_corrections(self, bodies: list[Graph | None]) -> int:
+        """Define one function for the models of all regions, which differ only in their constants.
+
+        The regions of several partitions are numbered consecutively. Return the number of the first region.
+        """
+        first, lines = self._n_regions, set[str]()
+        self._n_regions += len(bodies)
+        for region, body in enumerate(bodies, first):
             if body is not None:
                 source = GraphSource(body, 'w[f"{{region}}.{}"]')
                 result = source.results["values"]
@@ -201,6 +206,7 @@ class GraphSource:
         if len(lines) > 1:
             raise ExportError("the corrections of the regions differ in form, which has no NumPy source.")
         self._corrections = _CORRECTIONS.format(width=width, lines=lines.pop())
+        return first
 
     def _text(self, operand: Operand, precedence: int) -> str:
         """Return the text of an operand, in brackets if it binds less tightly than `precedence`."""

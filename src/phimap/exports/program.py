@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from phimap.exports.traced import Traced
 from phimap.exports.tracer import TraceOps, traced_kernel
 from phimap.features.nystroem.nystroem import NystroemRecord
 from phimap.learn.calibration import Calibration
-from phimap.learn.corrections.corrections import Corrections
+from phimap.learn.corrections.corrections import Corrections, PartitionModel
 from phimap.learn.corrections.partition import Partition
 from phimap.learn.extrapolation import NEAR
 from phimap.learn.fitted import Fitted
@@ -142,23 +141,29 @@ def corrections(ops: TraceOps, record: Corrections, X: Traced) -> Traced:
     root, X = record.root, X.cast(DOUBLE)
     if root is not None:
         X = X * root if root.ndim == 1 else X @ root
-    parts = [slice(*ends) for ends in pairwise([0, *record.ends.tolist()])]
+    first, *others = (_corrections_of(ops, record, model, X) for model in record.models)
+    return sum(others, start=first)
+
+
+def _corrections_of(ops: TraceOps, record: Corrections, model: PartitionModel, X: Traced) -> Traced:
+    """Return the corrections (r, t) of one partition at traced rows times the root."""
+    parts = model.parts()
     if len(parts) == 1:
-        return _correction(record, parts[0], X)
+        return _correction(record, model, parts[0], X)
     bodies: list[Graph | None] = []
     for part in parts:
         inner = TraceOps.of_width(X.shape[1], DOUBLE, DOUBLE)
         # The coefficients of a region are zero where all its residuals are.
-        known = record.coefs[part].any()
-        bodies.append(inner.graph({"values": _correction(record, part, inner.input)}) if known else None)
-    inputs = X.node, _regions(ops, record.partition, X).node
-    return Traced.of(Node("regions", inputs, (ROWS, record.coefs.shape[1]), DOUBLE, {"bodies": bodies}), ops)
+        known = model.coefs[part].any()
+        bodies.append(inner.graph({"values": _correction(record, model, part, inner.input)}) if known else None)
+    inputs = X.node, _regions(ops, model.partition, X).node
+    return Traced.of(Node("regions", inputs, (ROWS, model.coefs.shape[1]), DOUBLE, {"bodies": bodies}), ops)
 
 
-def _correction(record: Corrections, part: slice, X: Traced) -> Traced:
+def _correction(record: Corrections, model: PartitionModel, part: slice, X: Traced) -> Traced:
     """Return the corrections (r, t) of a region at traced rows times the root."""
     X = X if record.scale == 1 else X * record.scale
-    return traced_kernel(record.kernel, X, record.rows[part]) @ record.coefs[part]
+    return traced_kernel(record.kernel, X, record.rows[model.order[part]]) @ model.coefs[part]
 
 
 def _regions(ops: TraceOps, partition: Partition, X: Traced) -> Traced:

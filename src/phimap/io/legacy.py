@@ -60,7 +60,10 @@ def current_record(name: str, values: dict[str, Any]) -> tuple[str, dict[str, An
     """Convert the class name and the fields of a record in a model file to current names and fields."""
     name = RECORDS.get(name, name)
     renamed = FIELDS.get(name, {})
-    return name, {renamed.get(field, field): value for field, value in values.items()}
+    values = {renamed.get(field, field): value for field, value in values.items()}
+    if name == "Corrections" and "partition" in values:
+        values["models"] = (_partition_model(values),)
+    return name, values
 
 
 def current_state(estimator: str, state: dict[str, Any]) -> dict[str, Any]:
@@ -111,6 +114,18 @@ def _record(name: str, state: dict[str, Any], **parts: Any) -> Record:
     record = Record.registry[name](**held, **parts)
     check_record(record)
     return record
+
+
+def _partition_model(values: dict[str, Any]) -> Record:
+    """Make the model of the only partition from the fields of corrections up to version 0.2, and remove these fields.
+
+    The rows were stored in the order of the regions.
+    """
+    order = np.arange(len(values["rows"]))
+    make: Any = Record.registry["PartitionModel"]
+    model = make(values.pop("partition"), order, values.pop("ends"), values.pop("coefs"))
+    check_record(model)
+    return model
 
 
 def _ridge_solver(statistics: Any, rows: Any) -> Record:

@@ -10,7 +10,7 @@ import numpy as np
 
 from phimap._progress import Stages
 from phimap.learn.calibration import calibration_of
-from phimap.learn.corrections.fit import corrections_memory, corrections_threads, learn_corrections
+from phimap.learn.corrections.fit import MOST_PARTITIONS, corrections_memory, corrections_threads, learn_corrections
 from phimap.learn.corrections.residuals import Outputs, Residuals
 from phimap.learn.fitted import Fitted, TrainingState
 from phimap.learn.ridge.solver import RidgeSolver
@@ -67,7 +67,7 @@ def correct(
         # separate neighbouring rows.
         roots = [None] if (back := inverse_root(mapped.metric)) is None else [None, back]
         n_threads = corrections_threads(mapped.width, n_jobs)
-        corrections = learn_corrections(mapped.kernel, residuals, roots, n_threads)
+        corrections = learn_corrections(mapped.kernel, residuals, roots, n_threads, rng=settings.stream("corrections"))
     if corrections is None:
         return fitted, None, None
     Y, counted = held_out.targets, held_out.weights
@@ -88,5 +88,5 @@ def may_correct(fitted: Fitted, rows: Any, n_rows: int, settings: FitSettings) -
         return False
     # Only one thread is counted, so that the number of threads does not affect the choice.
     spare = settings.memory - RidgeSolver.memory(None, m) - corrections_memory(m)
-    n_bytes = n_rows * (inputs.width * 8 + fitted.targets.n_outputs * 48)
+    n_bytes = n_rows * (inputs.width * 8 + fitted.targets.n_outputs * 8 * (5 + MOST_PARTITIONS))
     return n_rows >= max(_LEAST_ROWS, 2 * m) and n_bytes <= min(spare, settings.memory // 4)

@@ -95,7 +95,7 @@ class Fitted(Record):
         yield n_outputs == self.targets.n_outputs, "an output for each target or class"
         yield solution.coef.shape[0] == self.map.width, "a coefficient for each feature"
         yield units is None or units.shift.size in (1, n_outputs), "units for its targets"
-        yield corrections is None or corrections.coefs.shape[1] == n_outputs, "corrections of its targets"
+        yield corrections is None or corrections.errors.shape[1] == n_outputs, "corrections of its targets"
         if self.trees is not None:
             yield self.trees.n_outputs == n_outputs, "trees of its targets"
             yield self.trees.has_labels == self.targets.has_labels, "trees of labels for labels"

@@ -13,7 +13,7 @@ import numpy as np
 from phimap.learn.blocks.blocks import FeatureRows
 from phimap.learn.blocks.centred_rows import times_root, without_root
 from phimap.learn.corrections.fit import corrections_threads
-from phimap.learn.corrections.left_out import LeftOutRows, corrected_errors
+from phimap.learn.corrections.left_out import LeftOutRows, corrected_errors, left_out_memory
 from phimap.learn.corrections.residuals import Outputs, Residuals
 from phimap.learn.fitted import Fitted, TrainingState
 from phimap.learn.ridge.alpha_objectives import solve_positive
@@ -119,7 +119,10 @@ def left_out_rows(
     rows, keys = validation.rows_with(keys)
     conformal = np.isin(keys, held_out.conformal) if held_out.conformal.size else np.ones(keys.size, bool)
     n_together = keys.size if units is not None else 0
-    if state.sums.leverages_memory(m) + 8 * (m + n_together) * keys.size > settings.memory:
+    n_bytes = state.sums.leverages_memory(m) + 8 * (m + n_together) * keys.size
+    if fitted.corrections is not None:
+        n_bytes += left_out_memory(fitted.corrections, keys.size)
+    if n_bytes > settings.memory:
         return None
     if units is None:
         together = None

@@ -25,7 +25,7 @@ from phimap.learn.search.width import most_components
 from phimap.random_map import FIT_ROWS, RandomMap
 
 # Names of the random streams. Each is used for one purpose.
-_ROLES = ("sample", "map", "probes", "solver", "variance", "search", "monotone", "trees")
+_ROLES = ("sample", "map", "probes", "solver", "variance", "search", "monotone", "trees", "corrections")
 
 
 class Compute(NamedTuple):

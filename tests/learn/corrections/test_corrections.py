@@ -10,6 +10,7 @@ import pytest
 from phimap.kernels import Matern
 from phimap.learn.corrections import fit
 from phimap.learn.corrections.residuals import Residuals
+from phimap.records import equal_records
 
 KERNEL = Matern(nu=1.5, length_scale=0.3)
 
@@ -21,31 +22,69 @@ def residuals(rng, signal, n=900, t=1):
     return Residuals(X, None, rng.random(n), errors, rng.random(n) < 0.2, errors)
 
 
-def test_corrections_are_exact_ridge_regression_in_each_region(rng, monkeypatch):
+def test_corrections_are_means_of_exact_ridge_regression_in_each_region(rng, monkeypatch):
     monkeypatch.setattr(fit, "_MOST_ROWS", 300)
+    monkeypatch.setattr(fit, "_GAIN", -np.inf)
     left = residuals(rng, 1.0, t=2)
     found = fit.learn_corrections(KERNEL, left)
-    assert found.partition.n_regions == 4
+    assert (found.n_regions, len(found.models)) == (4, fit.MOST_PARTITIONS)
     X = rng.uniform(-1, 1, (50, 2))
-    regions, new = found.partition.assign(left.X), found.partition.assign(X)
-    alphas = []
-    for region in range(4):
-        rows, E = left.X[regions == region] * found.scale, left.errors[regions == region]
-        # The alpha is one of the grid.
-        for alpha in fit._ALPHAS:
-            A = np.linalg.solve(KERNEL(rows) + alpha * np.eye(len(rows)), E)
-            expected = found.shrinkage * KERNEL(X[new == region] * found.scale, rows) @ A
-            if np.allclose(found.outputs(X, 1)[new == region], expected, atol=1e-8):
-                alphas.append(alpha)
-    assert len(alphas) == 4
-    assert len(set(alphas)) == 1
+    expected = np.zeros((50, 2))
+    for model in found.models:
+        regions, new = model.partition.assign(left.X), model.partition.assign(X)
+        for region in range(4):
+            rows, E = left.X[regions == region] * found.scale, left.errors[regions == region]
+            A = np.linalg.solve(KERNEL(rows) + found.alpha * np.eye(len(rows)), E)
+            expected[new == region] += KERNEL(X[new == region] * found.scale, rows) @ A / len(found.models)
+    np.testing.assert_allclose(found.outputs(X, 1), found.shrinkage * expected, atol=1e-8)
+    # The alpha is one of the grid.
+    assert found.alpha in fit._ALPHAS
+
+
+def test_partitions_are_added_where_edges_of_regions_err(rng, monkeypatch):
+    """In small regions most rows are near an edge. Mutant: the first partition alone."""
+    monkeypatch.setattr(fit, "_MOST_ROWS", 60)
+    left = residuals(rng, 1.0, n=2000)
+    found = fit.learn_corrections(KERNEL, left)
+    X = rng.uniform(-1, 1, (500, 2))
+    wanted = np.sin(9 * X[:, :1])
+    first, (model, *others) = found.outputs_of(found.models[0], X, 1) * len(found.models), found.models
+    assert len(others) > 0
+    assert all(len(np.intersect1d(model.order[:30], other.order[:30])) < 30 for other in others)
+    of_mean, of_first = (np.square(wanted - outputs).mean() for outputs in (found.outputs(X, 1), first))
+    assert of_mean < 0.9 * of_first
+    # Where corrections explain little, no further partition is tried.
+    monkeypatch.setattr(fit, "_MOST_SHARE", 0.0)
+    assert len(fit.learn_corrections(KERNEL, left).models) == 1
+
+
+def test_a_partition_that_gains_too_little_is_not_added(rng, monkeypatch):
+    monkeypatch.setattr(fit, "_MOST_ROWS", 60)
+    left = residuals(rng, 1.0, n=2000)
+    shares = []
+    for gain in (-np.inf, fit._GAIN):
+        with monkeypatch.context() as patch:
+            patch.setattr(fit, "_GAIN", gain)
+            of = fit._Mean.of.__func__
+            patch.setattr(fit._Mean, "of", classmethod(lambda *given, of=of: shares.append(of(*given)) or shares[-1]))
+            found = fit.learn_corrections(KERNEL, left)
+        if gain == -np.inf:
+            assert len(found.models) == fit.MOST_PARTITIONS
+            errors = [one.share for one in shares]
+    n_added = next((k for k in range(1, len(errors)) if errors[k] > (1 - gain) * errors[k - 1]), len(errors))
+    assert len(found.models) == n_added
+
+
+def test_a_single_region_has_a_single_partition(rng):
+    found = fit.learn_corrections(KERNEL, residuals(rng, 1.0))
+    assert (found.n_regions, len(found.models)) == (1, 1)
 
 
 def test_out_of_range_is_twice_the_largest_step(rng, monkeypatch):
     monkeypatch.setattr(fit, "_MOST_ROWS", 300)
     left = residuals(rng, 1.0)
     found = fit.learn_corrections(KERNEL, left)
-    regions, rows = found.partition.assign(left.X), left.X * found.scale
+    regions, rows = found.models[0].partition.assign(left.X), left.X * found.scale
     steps = [
         np.linalg.norm(rows[(regions == regions[i]) & ~left.held_out] - rows[i], axis=1).min()
         for i in np.flatnonzero(left.held_out)
@@ -121,7 +160,7 @@ def test_alphas_below_the_rounding_errors_are_not_chosen(rng):
     values = KERNEL(X.astype(np.float64))
     np.testing.assert_allclose(values @ single.coefs, values @ exact.coefs, atol=1e-3)
     found = fit.learn_corrections(KERNEL, left)
-    assert found is None or np.isfinite(found.coefs).all()
+    assert found is None or all(np.isfinite(model.coefs).all() for model in found.models)
 
 
 def test_errors_of_validation_rows_are_of_models_without_them(rng):
@@ -189,7 +228,7 @@ def test_same_for_any_number_of_threads(rng, monkeypatch):
     monkeypatch.setattr(fit, "_MOST_ROWS", 200)
     left = residuals(rng, 1.0)
     one, four = (fit.learn_corrections(KERNEL, left, n_jobs=n_jobs) for n_jobs in (1, 4))
-    np.testing.assert_array_equal(one.coefs, four.coefs)
+    assert equal_records(one, four)
     np.testing.assert_array_equal(one.outputs(left.X, 1), four.outputs(left.X, 4))
 
 

@@ -62,8 +62,8 @@ def split_fitted(fitted: Fitted, n_jobs: int | None) -> Split:
     exponent, share = 0 if units is None else units.exponent, 1.0 if trees is None else 1.0 - trees.share
     split = split_map(fitted.map.record, share * fitted.solved.coef, scaling.root)
     if fitted.corrections is not None:
-        coefs = share * np.ldexp(fitted.corrections.coefs, exponent)
-        split += _of_corrections(replace(fitted.corrections, coefs=coefs), scaling.root, n_jobs)
+        models = tuple(replace(one, coefs=share * np.ldexp(one.coefs, exponent)) for one in fitted.corrections.models)
+        split += _of_corrections(replace(fitted.corrections, models=models), scaling.root, n_jobs)
     rest = tuple(lambda rows, part=part: part(scaled(scaling, rows)) for part in split.rest)
     split = Split(scaled_forms(split.forms, scaling), rest)
     return split if trees is None else split + _of_trees(trees, exponent, n_jobs)
@@ -122,9 +122,11 @@ def _of_corrections(corrections: Corrections, root: np.ndarray | None, n_jobs: i
     With several regions they have no form, because the region of a row depends on all columns.
     """
     own, forms = corrections.root, None
-    if root is None and corrections.partition.n_regions == 1 and (own is None or own.ndim == 1):
+    if root is None and corrections.n_regions == 1 and (own is None or own.ndim == 1):
         scale = corrections.scale * (np.ones(corrections.rows.shape[1]) if own is None else own)
-        forms = landmark_forms(corrections.kernel, corrections.rows, corrections.coefs, scale)
+        # All partitions into a single region are the same, so there is one model.
+        (model,) = corrections.models
+        forms = landmark_forms(corrections.kernel, corrections.rows[model.order], model.coefs, scale)
     return Split(rest=(lambda rows: corrections.outputs(rows, n_jobs),)) if forms is None else Split(forms)
 
 

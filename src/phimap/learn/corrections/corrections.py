@@ -1,9 +1,10 @@
-"""Corrections of a model: an exact kernel model of its residuals in every region."""
+"""Corrections of a model: exact kernel models of its residuals in the regions of one or several partitions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -20,14 +21,43 @@ _DISTANCES = 2**20
 
 
 @dataclass(frozen=True)
-class Corrections(ValidatedPart, Record):
-    """Corrections ``k(x, X_r) A_r`` of the outputs at a row x in region r, with X_r the training rows of the region.
-
-    `root` and `scale` multiply all rows.
+class PartitionModel(Record):
+    """Kernel models of the regions of a partition.
 
     Attributes
     ----------
     partition : Partition
+    order : ndarray of int, shape (k,)
+        Indices of the training rows, sorted by region. Rows of regions without a model are left out.
+    ends : ndarray of int, shape (n_regions,)
+        End of each region in `order`.
+    coefs : ndarray of shape (k, t)
+        Coefficients of the rows in `order`.
+    """
+
+    partition: Partition
+    order: np.ndarray = field(metadata=of_indices("k"))
+    ends: np.ndarray = field(metadata=of_indices("R", ascending=True))
+    coefs: np.ndarray = field(metadata=of_floats("k", "t"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.ends.size == self.partition.n_regions, "an end for each region"
+        yield self.ends[-1] == self.order.size, "ends up to the last row"
+
+    def parts(self) -> list[slice]:
+        """Return for each region the slice of its rows in `order` and `coefs`."""
+        return [slice(start, end) for start, end in pairwise([0, *self.ends.tolist()])]
+
+
+@dataclass(frozen=True)
+class Corrections(ValidatedPart, Record):
+    """Corrections of the outputs at a row x: the sum over partitions of ``k(x, X_r) A_r``.
+
+    For each partition, r is the region of x, X_r are the training rows of the region, and A_r their coefficients.
+    `root` and `scale` multiply all rows.
+
+    Attributes
+    ----------
     kernel : Kernel
         Stationary kernel of the rows times `root` and `scale`.
     root : ndarray of shape (d,) or (d, d), or None
@@ -35,18 +65,17 @@ class Corrections(ValidatedPart, Record):
     scale : float
         Factor that multiplies the rows after `root`. A factor of 2 halves the width of the kernel.
     rows : ndarray of shape (n, d)
-        Scaled training rows times `root` and `scale`, sorted by region.
-    coefs : ndarray of shape (n, t)
-        The A_r of all regions times the shrinkage, row by row as `rows`.
-    ends : ndarray of int, shape (n_regions,)
-        End of each region in `rows`.
+        Scaled training rows times `root` and `scale`.
+    models : tuple of PartitionModel
+        Models of the partitions. Their coefficients are those of exact kernel models times the shrinkage, divided by
+        the number of partitions.
     keys : ndarray of shape (r,)
         Keys of the validation rows, ascending. Model files without statistics hold neither keys nor errors.
     errors : ndarray of shape (r, t)
         Errors at the validation rows, of a model and corrections that were fitted without these rows.
     reach : float
-        Largest distance of a validation row to the nearest other row of its region, after multiplication by root and
-        scale.
+        Largest distance of a validation row to the nearest other row of its region in the first partition, after
+        multiplication by root and scale.
     alpha : float
         Regularisation of the coefficients; 0 in a model that was loaded. Not saved in model files.
     shrinkage : float
@@ -54,13 +83,11 @@ class Corrections(ValidatedPart, Record):
         model files.
     """
 
-    partition: Partition
     kernel: Kernel
     root: np.ndarray | None = field(metadata=of_floats())
     scale: float = field(metadata=of_number(above=0))
     rows: np.ndarray = field(metadata=of_floats("n", "d"))
-    coefs: np.ndarray = field(metadata=of_floats("n", "t"))
-    ends: np.ndarray = field(metadata=of_indices("R", ascending=True))
+    models: tuple[PartitionModel, ...]
     keys: np.ndarray = field(metadata=of_floats("?r", ascending=True))
     errors: np.ndarray = field(metadata=of_floats("?r", "t"))
     reach: float = field(metadata=of_number(least=0))
@@ -68,51 +95,60 @@ class Corrections(ValidatedPart, Record):
     shrinkage: float = field(default=1.0, metadata={NOT_SAVED: True})
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
+        (n_rows, d), t = self.rows.shape, self.errors.shape[1]
         yield self.kernel.is_stationary, "a stationary kernel"
-        yield self.ends.size == self.partition.n_regions, "an end for each region"
-        yield self.ends[-1] == self.rows.shape[0], "ends up to the last row"
         if self.root is not None:
-            yield self.root.ndim in (1, 2) and self.root.shape[-1] == self.rows.shape[1], "a root for its columns"
-        yield self.partition.directions.shape[1] in (0, self.rows.shape[1]), "a partition of its rows"
+            yield self.root.ndim in (1, 2) and self.root.shape[-1] == d, "a root for its columns"
+        yield len(self.models) > 0, "a model"
+        for model in self.models:
+            yield model.order.max() < n_rows and model.coefs.shape[1] == t, "models of its rows and targets"
+            yield model.partition.directions.shape[1] in (0, d), "partitions of its rows"
 
     @property
     def n_inputs(self) -> int:
         """Columns of the scaled rows that are corrected."""
         return self.rows.shape[1] if self.root is None else self.root.shape[0]
 
+    @property
+    def n_regions(self) -> int:
+        """Number of regions of each partition."""
+        return self.models[0].partition.n_regions
+
     def out_of_range(self, X: np.ndarray) -> np.ndarray:
         """Distances (n,) of scaled rows `X` (n, d) from the data: 0 up to `reach`, rising to 1 at twice `reach`."""
-        X, regions = self._by_region(X)
-        result = np.ones(len(X))
-        for chosen, part in regions:
-            distances = nearest(X[chosen], self.rows[part])
+        moved, model = moved_rows(X, self.root), self.models[0]
+        result, parts = np.ones(len(X)), model.parts()
+        for region, chosen in _members(model.partition.assign(moved)):
+            rows = self.rows[model.order[parts[region]]]
+            distances = nearest(moved[chosen] * moved.dtype.type(self.scale), rows)
             result[chosen] = np.clip(distances / max(self.reach, np.finfo(np.float64).tiny) - 1, 0, 1)
         return result
 
     def outputs(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Corrections (n, t) for scaled rows `X` (n, d), on the host and in the dtype of `X`."""
-        X, regions = self._by_region(X)
-        ops, result = ops_for(X), np.zeros((len(X), self.coefs.shape[1]), X.dtype)
+        return np.sum([self.outputs_of(model, X, n_jobs) for model in self.models], axis=0)
 
-        def correct(region: tuple[np.ndarray, slice]) -> None:
-            chosen, part = region
+    def outputs_of(self, model: PartitionModel, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        """The part of `outputs` (n, t) that one of the models gives."""
+        moved, parts = moved_rows(X, self.root), model.parts()
+        ops, scale = ops_for(X), moved.dtype.type(self.scale)
+        result = np.zeros((len(X), model.coefs.shape[1]), X.dtype)
+
+        def correct(member: tuple[int, np.ndarray]) -> None:
+            region, chosen = member
+            coefs = model.coefs[parts[region]]
             # The coefficients of a region are zero where all its residuals are.
-            if self.coefs[part].any():
-                values = kernel_matrix(ops, self.kernel, X[chosen], self.rows[part])
-                result[chosen] = values @ self.coefs[part].astype(X.dtype, copy=False)
+            if coefs.any():
+                rows = self.rows[model.order[parts[region]]]
+                result[chosen] = kernel_matrix(ops, self.kernel, moved[chosen] * scale, rows) @ coefs.astype(X.dtype)
 
-        run_tasks(correct, regions, n_jobs)
+        run_tasks(correct, _members(model.partition.assign(moved)), n_jobs)
         return result
 
-    def _by_region(self, X: np.ndarray) -> tuple[np.ndarray, list[tuple[np.ndarray, slice]]]:
-        """Multiply `X` by root and scale.
 
-        For each region, return the indices of its rows in `X` and its slice of `rows`.
-        """
-        X, starts = moved_rows(X, self.root), np.append(0, self.ends)
-        regions = self.partition.assign(X)
-        parts = [(np.flatnonzero(regions == one), slice(starts[one], starts[one + 1])) for one in np.unique(regions)]
-        return X * X.dtype.type(self.scale), parts
+def _members(regions: np.ndarray) -> list[tuple[int, np.ndarray]]:
+    """Return each region that occurs in `regions` (n,), and the indices of its rows."""
+    return [(int(region), np.flatnonzero(regions == region)) for region in np.unique(regions)]
 
 
 def nearest(X: np.ndarray, rows: np.ndarray) -> np.ndarray:

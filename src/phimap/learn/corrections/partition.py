@@ -40,11 +40,14 @@ class Partition(Record):
         return len(self.thresholds) + 1
 
     @classmethod
-    def of_rows(cls, X: np.ndarray, n_regions: int, n_jobs: int | None = None) -> Self:
-        """Divide the rows of `X` (n, d) at the median of their first principal component.
+    def of_rows(
+        cls, X: np.ndarray, n_regions: int, n_jobs: int | None = None, rng: np.random.Generator | None = None
+    ) -> Self:
+        """Divide the rows of `X` (n, d) at the median of their products with a direction.
 
-        Each part is divided in the same way, until there are `n_regions` parts. The component is computed from at most
-        8,192 rows of the part.
+        Each part is divided in the same way, until there are `n_regions` parts. The direction is the first principal
+        component of the part, computed from at most 8,192 of its rows. With `rng`, it is drawn from the normal
+        distribution with the covariance of these rows.
 
         Parameters
         ----------
@@ -54,6 +57,7 @@ class Partition(Record):
             A power of two.
         n_jobs : int or None
             Threads; the result does not depend on them.
+        rng : Generator, optional
 
         Notes
         -----
@@ -61,17 +65,19 @@ class Partition(Record):
         """
         directions, thresholds = [], []
 
-        def divide(rows: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+        def divide(task: tuple[np.ndarray, np.ndarray | None]) -> tuple[np.ndarray, float, np.ndarray]:
             """Return direction, threshold and the mask of the right child of a part."""
+            rows, normals = task
             step = max(1, rows.size // _DIRECTION_ROWS)
-            direction = _principal_direction(X[rows[::step]].astype(np.float64))
+            direction = _direction(X[rows[::step]].astype(np.float64), normals)
             heights = _heights(X[rows], direction)
             threshold = float(np.median(heights)) if rows.size else 0.0
             return direction, threshold, heights > threshold
 
         parts = [np.arange(X.shape[0])]
         while len(parts) < n_regions:
-            divided, children = run_tasks(divide, parts, n_jobs), []
+            normals = [None if rng is None else rng.standard_normal(X.shape[1]) for _ in parts]
+            divided, children = run_tasks(divide, list(zip(parts, normals, strict=True)), n_jobs), []
             for rows, (direction, threshold, right) in zip(parts, divided, strict=True):
                 directions.append(direction)
                 thresholds.append(threshold)
@@ -90,13 +96,23 @@ class Partition(Record):
         return nodes - (self.n_regions - 1)
 
 
-def _principal_direction(X: np.ndarray) -> np.ndarray:
-    """The unit vector (d,) along which the rows of `X` (n, d) vary most."""
+def _direction(X: np.ndarray, normals: np.ndarray | None) -> np.ndarray:
+    """The unit vector (d,) along which the rows of `X` (n, d) vary most.
+
+    Standard normal numbers `normals` (d,) give a random direction instead, with the covariance of the rows.
+    """
     if X.shape[0] < 2:
         return np.eye(X.shape[1])[0]
     centred = X - X.mean(axis=0)
+    variances, vectors = np.linalg.eigh(centred.T @ centred)
+    direction = vectors[:, -1]
+    if normals is not None:
+        # The symmetric root of the covariance does not depend on the signs of the eigenvectors.
+        drawn = vectors @ (np.sqrt(np.maximum(variances, 0)) * (normals @ vectors))
+        size = np.linalg.norm(drawn)
+        direction = drawn / size if size > 0 else direction
     # `_heights` rounds products with strided vectors in another way, and regions must not depend on that.
-    return np.ascontiguousarray(np.linalg.eigh(centred.T @ centred)[1][:, -1])
+    return np.ascontiguousarray(direction)
 
 
 def _heights(X: np.ndarray, direction: np.ndarray) -> np.ndarray:

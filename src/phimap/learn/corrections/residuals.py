@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -14,6 +15,8 @@ from phimap.learn.solver import LinearSolution
 from phimap.learn.weights import joined_weights
 from phimap.ops import ops_for, run_tasks
 from phimap.random_map import MapRecord
+
+Result = TypeVar("Result")
 
 #: Number of rows of a tile. Outputs are computed in float64 for one tile at a time.
 TILE_ROWS = 1024
@@ -36,17 +39,28 @@ class Outputs:
 
     def __call__(self, X: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Outputs (n, k) of coefficients `coef` (m, k) for the scaled rows `X` (n, d)."""
-        record, coef = self._record.unwhitened(coef)
-        bound = record.bind(self._ops)
+        return np.concatenate(self.of_tiles(X, coef, lambda start, features, coef: features @ coef))
 
-        def tile_outputs(start: int) -> np.ndarray:
+    def of_tiles(
+        self, X: np.ndarray, coef: np.ndarray, task: Callable[[int, np.ndarray, np.ndarray], Result]
+    ) -> list[Result]:
+        """Return ``task(start, F, C)`` for each tile of the scaled rows `X` (n, d).
+
+        `start` is the first row of the tile. The outputs of coefficients `coef` (m, k) for the tile are ``F C``, and
+        those for some of its rows and some of the k columns are ``F[rows] @ C[:, columns]``. The columns of C are
+        contiguous.
+        """
+        record, coef = self._record.unwhitened(coef)
+        bound, coef = record.bind(self._ops), np.asfortranarray(coef)
+
+        def of_tile(start: int) -> Result:
             rows = self._ops.constant(X[start : start + TILE_ROWS])
             features = self._ops.empty((len(rows), record.n_components))
             bound.apply(self._ops, rows, features)
             # Not `linear_outputs`, which would round the coefficients to the dtype of the features.
-            return features.astype(np.float64, copy=False) @ coef
+            return task(start, features.astype(np.float64, copy=False), coef)
 
-        return np.concatenate(run_tasks(tile_outputs, range(0, len(X), TILE_ROWS), self._n_jobs))
+        return run_tasks(of_tile, range(0, len(X), TILE_ROWS), self._n_jobs)
 
     def of_solutions(self, X: np.ndarray, solutions: Sequence[LinearSolution]) -> list[np.ndarray]:
         """Outputs (n, t) of each solution for the scaled rows `X` (n, d)."""
