@@ -80,7 +80,7 @@ def _with_trees(name: str) -> Any:
 
 
 def corrected() -> Any:
-    """A model with corrections in eight regions of each of two partitions; their kernel is far narrower than its own."""
+    """A model with corrections of two partitions into eight regions; their kernel is far narrower than its own."""
     rng = np.random.default_rng(2)
     X = rng.uniform(-1, 1, (2400, 3))
     y = np.sin(6 * X[:, 0]) * X[:, 1] + 0.01 * rng.standard_normal(len(X))

@@ -84,7 +84,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         of the machine. None sets no limit.
     corrections : {"auto", None}, default="auto"
         ``"auto"`` adds to the linear model, region by region, an exact kernel model of its residuals, if that lowers
-        the squared error on held-out rows by 2 %. Corrections are tried only with the squared loss, and if
+        the squared error on held-out rows by 2 %. The corrections are the mean over up to four partitions into regions,
+        if each further partition lowers the error by 2 %. Corrections are tried only with the squared loss, and if
         ``kernel="auto"`` chooses a stationary kernel. There must be at least 8,000 dense rows, at least twice as many
         rows as features, and the rows must fit a quarter of the byte budget. None adds nothing.
     trees : {"auto", None}, default="auto"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from phimap.learn.blocks.blocks import FeatureRows
-from phimap.learn.corrections.corrections import Corrections
+from phimap.learn.corrections.corrections import Corrections, PartitionModel
 from phimap.learn.corrections.fit import kernel_values, region_factor
 from phimap.learn.corrections.residuals import Outputs, Residuals
 from phimap.learn.ridge.predictive import Leverages
@@ -37,6 +37,14 @@ class LeftOutRows(NamedTuple):
     keys: np.ndarray
     errors: np.ndarray
     together: Sequence[np.ndarray] | None
+
+    @property
+    def units(self) -> np.ndarray:
+        """Number of the unit of each row (r,), in the order of `together`; a row left out by itself is a unit."""
+        units = np.arange(len(self.errors))
+        for number, unit in enumerate(() if self.together is None else self.together):
+            units[unit] = number
+        return units
 
 
 def left_out_memory(corrections: Corrections, n_rows: int) -> int:
@@ -83,32 +91,59 @@ def corrected_errors(
     """
     by_key = np.argsort(residuals.keys, kind="stable")
     places = by_key[np.searchsorted(residuals.keys[by_key], left_out.keys)]
-    regions, tasks = [], list[tuple[int, int, np.ndarray, np.ndarray]]()
-    for k, model in enumerate(corrections.models):
-        own = np.empty(len(residuals.X), np.intp)
-        own[model.order] = np.repeat(np.arange(model.ends.size), np.diff(model.ends, prepend=0))
-        regions.append(own)
-        for region in np.unique(own[places]):
-            part = model.parts()[region]
-            if model.coefs[part].any():
-                tasks.append((k, int(region), model.order[part], np.flatnonzero(own[places] == region)))
-
-    def solve(task: tuple[int, int, np.ndarray, np.ndarray]) -> tuple[tuple[int, int], _Region]:
-        k, region, part, here = task
-        return (k, region), _Region.of(corrections, residuals, part, places[here], here)
-
-    solved = dict(run_tasks(solve, tasks, n_jobs))
-    for one, moved in _moves(solved, regions, corrections, residuals, left_out, leverages, outputs):
-        solved[one].values[...] += moved
-    totals = np.zeros_like(left_out.errors)
-    for k in range(len(regions)):
-        errors = left_out.errors.copy()
-        for (owner, _), region in solved.items():
-            if owner == k:
-                region.set_errors(errors, left_out.together)
-        totals += errors
-    mean = totals / len(regions)
+    divided = [_Divided.of(corrections, model, residuals, places, n_jobs) for model in corrections.models]
+    order = corrections.models[0].order
+    for columns in _Columns.chunks(left_out, leverages):
+        for k, number, moved in columns.moves(divided, residuals.X, order, outputs):
+            divided[k].regions[number].values[...] += moved
+    mean = np.mean([one.errors(left_out) for one in divided], axis=0)
     return left_out.errors + corrections.shrinkage * (mean - left_out.errors)
+
+
+class _Divided(NamedTuple):
+    """A partition of the rows, and those of its regions that have corrections and left-out rows.
+
+    Attributes
+    ----------
+    numbers : ndarray of int, shape (n,)
+        Number of the region of each row.
+    regions : dict of int to _Region
+        The regions by number.
+    """
+
+    numbers: np.ndarray
+    regions: dict[int, _Region]
+
+    @classmethod
+    def of(
+        cls,
+        corrections: Corrections,
+        model: PartitionModel,
+        residuals: Residuals,
+        places: np.ndarray,
+        n_jobs: int | None,
+    ) -> _Divided:
+        """Solve for the left-out rows, which are at `places` among all rows."""
+        numbers, parts = np.empty(len(residuals.X), np.intp), model.parts()
+        numbers[model.order] = np.repeat(np.arange(len(parts)), [part.stop - part.start for part in parts])
+
+        def solve(number: int) -> _Region:
+            here = np.flatnonzero(numbers[places] == number)
+            return _Region.of(corrections, residuals, model.order[parts[number]], places[here], here)
+
+        found = [int(number) for number in np.unique(numbers[places]) if model.coefs[parts[number]].any()]
+        return cls(numbers, dict(zip(found, run_tasks(solve, found, n_jobs), strict=True)))
+
+    def errors(self, left_out: LeftOutRows) -> np.ndarray:
+        """Return the errors (r, t) of the model with the corrections of this partition, before shrinkage."""
+        errors, units = left_out.errors.copy(), left_out.units
+        for region in self.regions.values():
+            roots, own_units = region.roots[region.rows], units[region.here]
+            for unit in np.unique(own_units):
+                own = np.flatnonzero(own_units == unit)
+                block = region.inverse[np.ix_(region.rows[own], own)]
+                errors[region.here[own]] = np.linalg.solve(block, region.values[own]) / roots[own]
+        return errors
 
 
 @dataclass(frozen=True)
@@ -152,57 +187,6 @@ class _Region:
         values = inverse.T @ (roots * residuals.errors[part])
         return cls(part, here, rows, inverse, roots, values.astype(np.float64))
 
-    def set_errors(self, errors: np.ndarray, together: Sequence[np.ndarray] | None) -> None:
-        """Replace the errors of the linear model by those of the corrected model in `errors` (r, t)."""
-        roots = self.roots[self.rows]
-        if together is None:
-            errors[self.here] = self.values / self.inverse[self.rows, np.arange(self.here.size)][:, None] / roots
-            return
-        for own in self.own_of(together):
-            block = self.inverse[np.ix_(self.rows[own], own)]
-            errors[self.here[own]] = np.linalg.solve(block, self.values[own]) / roots[own]
-
-    def own_of(self, together: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return for each unit of this region the places of its rows in `here`."""
-        found = (np.flatnonzero(np.isin(self.here, unit)) for unit in together)
-        return [own for own in found if own.size]
-
-
-def _moves(
-    solved: Mapping[tuple[int, int], _Region],
-    regions: Sequence[np.ndarray],
-    corrections: Corrections,
-    residuals: Residuals,
-    left_out: LeftOutRows,
-    leverages: Leverages,
-    outputs: Outputs,
-) -> Iterator[tuple[tuple[int, int], np.ndarray]]:
-    """Yield changes (h, t) of the values of regions, which add up to the influence of the left-out rows.
-
-    `solved` has the regions by model and number, `regions` the number of each row's region in each model.
-    """
-    # In this order, a tile has rows of few regions.
-    order = corrections.models[0].order
-    X = residuals.X[order]
-    for columns in _Columns.chunks(left_out, leverages):
-
-        def of_tile(
-            start: int, F: np.ndarray, coef: np.ndarray, columns: _Columns = columns
-        ) -> list[tuple[tuple[int, int], np.ndarray]]:
-            rows, found = order[start : start + len(F)], []
-            for k, own in enumerate(regions):
-                for number in np.unique(own[rows]):
-                    one = k, int(number)
-                    if one not in solved:
-                        continue
-                    chosen = np.flatnonzero(own[rows] == number)
-                    moved = columns.moved(solved[one], rows[chosen], lambda some, g=chosen: F[g] @ coef.T[some].T)
-                    found += [] if moved is None else [(one, moved)]
-            return found
-
-        for found in outputs.of_tiles(X, columns.coef, of_tile):
-            yield from found
-
 
 @dataclass(frozen=True)
 class _Columns:
@@ -210,71 +194,104 @@ class _Columns:
 
     Attributes
     ----------
-    units : sequence of ndarray of int
-        The left-out rows of each unit, or a single array of rows that are left out one by one.
-    one_by_one : bool
+    left_out : LeftOutRows
+    first, stop : int
+        The units with these numbers have columns, `stop` not included.
     coef : ndarray of shape (m, c)
-        A column for each row that is left out by itself, whose output is h of `corrected_errors`. A unit has a column
-        for each target, whose output is h e.
+        If single rows are left out, the output of the column of a row is h of `corrected_errors`. A unit of several
+        rows has a column for each target, whose output is h e.
     constant : ndarray of shape (c,)
         Added to the outputs.
-    errors : ndarray of shape (r, t)
-        Errors of the linear model at all left-out rows.
     """
 
-    units: Sequence[np.ndarray]
-    one_by_one: bool
+    left_out: LeftOutRows
+    first: int
+    stop: int
     coef: np.ndarray
     constant: np.ndarray
-    errors: np.ndarray
 
     @classmethod
     def chunks(cls, left_out: LeftOutRows, leverages: Leverages) -> Iterator[_Columns]:
-        """Yield the columns of all left-out rows, at most `_MOST_COLUMNS` at a time if a unit has no more."""
-        (n_rows, t), together = left_out.errors.shape, left_out.together
-        if together is None:
-            for start in range(0, n_rows, _MOST_COLUMNS):
-                yield cls.of(left_out, leverages, [np.arange(start, min(start + _MOST_COLUMNS, n_rows))], True)
-            return
-        step = max(1, _MOST_COLUMNS // t)
-        for start in range(0, len(together), step):
-            yield cls.of(left_out, leverages, together[start : start + step], False)
+        """Yield the columns of all left-out rows, about `_MOST_COLUMNS` at a time."""
+        together, (n_units, t) = left_out.together, left_out.errors.shape
+        if together is not None:
+            n_units = len(together)
+        step = _MOST_COLUMNS if together is None else max(1, _MOST_COLUMNS // t)
+        for first in range(0, n_units, step):
+            stop = min(first + step, n_units)
+            # The rows whose products are computed together.
+            parts = [np.arange(first, stop)] if together is None else together[first:stop]
+            yield cls.of(left_out, leverages, parts, first, stop)
 
     @classmethod
-    def of(cls, left_out: LeftOutRows, leverages: Leverages, units: Sequence[np.ndarray], one_by_one: bool) -> _Columns:
+    def of(
+        cls, left_out: LeftOutRows, leverages: Leverages, parts: Sequence[np.ndarray], first: int, stop: int
+    ) -> _Columns:
         products, sums = [], []
-        for unit in units:
-            weights, errors = left_out.rows.weights_or_ones[unit], left_out.errors[unit]
-            centred = np.asarray(left_out.rows.block.rows(unit).to_host(), dtype=np.float64) - leverages.mean
-            # Products with the errors of a unit are formed first, because there are fewer targets than rows.
-            products.append(weights[:, None] * centred if one_by_one else (weights[:, None] * errors).T @ centred)
-            sums.append(weights if one_by_one else weights @ errors)
+        for part in parts:
+            weights = left_out.rows.weights_or_ones[part]
+            weighted = weights[:, None] * (left_out.rows.block.rows(part).to_host().astype(np.float64) - leverages.mean)
+            if left_out.together is not None:
+                # Products with the errors of a unit are formed first, because there are fewer targets than rows.
+                errors = left_out.errors[part]
+                weights, weighted = weights @ errors, errors.T @ weighted
+            products.append(weighted)
+            sums.append(weights)
         coef = leverages.solutions(np.concatenate(products))
         constant = np.concatenate(sums) / leverages.weight - leverages.mean @ coef
-        return cls(units, one_by_one, coef, constant, left_out.errors)
+        return cls(left_out, first, stop, coef, constant)
 
-    def moved(
-        self, region: _Region, rows: np.ndarray, outputs: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray | None:
-        """Return what `rows` (n,) of a region contribute to the influence on its values (h, t); None if nothing.
+    def moves(
+        self, divided: Sequence[_Divided], X: np.ndarray, order: np.ndarray, outputs: Outputs
+    ) -> Iterator[tuple[int, int, np.ndarray]]:
+        """Yield the influence of the left-out rows on the values of regions, in parts.
 
-        ``outputs(some)`` are the outputs (n, c) of `some` columns of the coefficients at these rows.
+        Each item is the index of a partition, the number of a region, and a part of the influence on its values (h, t):
+        that of a tile of the scaled rows `X` (n, d). `order` sorts the rows so that a tile has rows of few regions.
         """
-        places = np.searchsorted(region.part, rows)
-        scaled, moved = region.roots[places] * region.inverse[places], np.zeros(region.values.shape)
-        if self.one_by_one:
-            own = np.flatnonzero(np.isin(region.here, self.units[0]))
-            columns = region.here[own] - self.units[0][0]
-            influence = outputs(columns) + self.constant[columns]
-            moved[own] = np.einsum("ji,ji->i", scaled[:, own], influence)[:, None] * self.errors[region.here[own]]
-            return moved if own.size else None
-        t = self.errors.shape[1]
-        found = [(k, np.flatnonzero(np.isin(region.here, unit))) for k, unit in enumerate(self.units)]
-        found = [(k, own) for k, own in found if own.size]
-        if not found:
-            return None
-        columns = np.concatenate([np.arange(k * t, (k + 1) * t) for k, _ in found])
-        influence = outputs(columns) + self.constant[columns]
-        for place, (_, own) in enumerate(found):
-            moved[own] = scaled[:, own].T @ influence[:, place * t : (place + 1) * t]
-        return moved
+        units = self.left_out.units
+
+        def of_tile(start: int, F: np.ndarray, coef: np.ndarray) -> list[tuple[int, int, np.ndarray]]:
+            rows, found = order[start : start + len(F)], []
+            for k, one in enumerate(divided):
+                numbers = one.numbers[rows]
+                for number in np.unique(numbers):
+                    if (region := one.regions.get(int(number))) is None:
+                        continue
+                    own = np.flatnonzero((units[region.here] >= self.first) & (units[region.here] < self.stop))
+                    if own.size:
+                        chosen = np.flatnonzero(numbers == number)
+                        columns, owners = self._columns_of(units[region.here[own]])
+                        influence = F[chosen] @ coef.T[columns].T + self.constant[columns]
+                        moved = np.zeros(region.values.shape)
+                        moved[own] = self._reduced(region, rows[chosen], own, influence, owners)
+                        found.append((k, int(number), moved))
+            return found
+
+        for found in outputs.of_tiles(X[order], self.coef, of_tile):
+            yield from found
+
+    def _columns_of(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns (c,) of the units of some rows, and the number among these units of each row (h,)."""
+        numbers, owners = np.unique(units, return_inverse=True)
+        if self.left_out.together is None:
+            return numbers - self.first, owners
+        t = self.left_out.errors.shape[1]
+        return ((numbers - self.first)[:, None] * t + np.arange(t)).ravel(), owners
+
+    def _reduced(
+        self, region: _Region, rows: np.ndarray, own: np.ndarray, influence: np.ndarray, owners: np.ndarray
+    ) -> np.ndarray:
+        """Return the part of the influence on the values of left-out rows (h, t) that some rows of a region have.
+
+        `influence` (r, c) is that on the outputs at these `rows` (r,). `own` (h,) are the places of the left-out rows
+        in the region, and `owners` (h,) the numbers of their units among those with columns.
+        """
+        places, errors = np.searchsorted(region.part, rows), self.left_out.errors[region.here[own]]
+        scaled = region.roots[places] * region.inverse[np.ix_(places, own)]
+        if self.left_out.together is None:
+            return np.einsum("ji,ji->i", scaled, influence)[:, None] * errors
+        t, reduced = errors.shape[1], np.empty(errors.shape)
+        for unit in np.unique(owners):
+            reduced[owners == unit] = scaled[:, owners == unit].T @ influence[:, unit * t : (unit + 1) * t]
+        return reduced
