@@ -137,12 +137,13 @@ def on_cluster(address: str | None) -> Iterator[None]:
             yield
         return
     try:
-        client = Client(address, timeout=_PATIENCE)
+        # A client that reaches no scheduler would stay the default client, for which all later tasks would wait.
+        Client(address, timeout=_PATIENCE, set_as_default=False).close()
     except (OSError, ValueError) as error:
         raise ConnectionError(
             f"no scheduler answers at {address!r} ({type(error).__name__}). Start one, or use local."
         ) from None
-    with client:
+    with Client(address):
         yield
 
 

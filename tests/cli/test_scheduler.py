@@ -11,7 +11,7 @@ import pytest
 import phimap as pm
 
 dask = pytest.importorskip("dask")
-pytest.importorskip("distributed")
+distributed = pytest.importorskip("distributed")
 
 
 @pytest.fixture
@@ -89,3 +89,6 @@ def test_what_workers_cannot_read_is_told(phimap, frame, tmp_path):
     done = phimap("fit", tmp_path / "t.csv", "--target", "t", "--scheduler", "nowhere:/x", *WORDS)
     assert done.exit_code != 0
     assert "no scheduler answers at 'nowhere:/x'" in done.output
+    # A client that is left behind would be the default one, for which later tasks would wait for ever.
+    with pytest.raises(ValueError, match="No clients found"):
+        distributed.default_client()
