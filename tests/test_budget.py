@@ -87,7 +87,7 @@ def test_what_does_not_fit_is_refused_before_it_is_there(name):
 @linux
 def test_the_measure_sees_an_array_beyond_the_budget():
     # A mutant: the budget is not told to the work, which then takes what it needs.
-    n_bytes, refusal = peak("unbounded", "64MB", {"n": 1900, "d": 20, "m": 512}, SMALL)
+    n_bytes, refusal = peak("unbounded", "64MB", {"n": 2040, "d": 20, "m": 512}, SMALL)
     assert not refusal
     assert n_bytes > SLACK * parse_bytes("64MB")
 
