@@ -112,8 +112,8 @@ def learn_corrections(
     clipped to the interval from 0 to 1, which minimises ``|e - c d|^2``.
 
     **Cost.** ``n_r^3 / 3`` multiply-adds for each region of n_r rows, for each partition and each root that is
-    compared. The choice takes
-    three to twelve factorisations for each root in each region of the subset, in float32 for float32 rows.
+    compared. The choice takes three to twelve factorisations for each root in each region of the subset, in float32 for
+    float32 rows.
     """
     choices = list[tuple[_Choice, _Regions]]()
     for root in roots:
@@ -134,14 +134,14 @@ def learn_corrections(
 
 def _with_partitions(kernel: Kernel, mean: _Mean, residuals: Residuals, n_jobs: int | None, rng: RandomState) -> _Mean:
     """Add models of random partitions while each of them lowers the validation error enough."""
-    chosen, first = mean.members[0].chosen, mean.members[0].regions
-    streams = named_streams(rng, *(f"partition {k}" for k in range(1, MOST_PARTITIONS)))
+    regions, chosen, *_ = mean.members[0]
+    X, n_regions = regions.residuals.X, regions.partition.n_regions
     # All partitions into a single region are the same.
-    may_gain = first.partition.n_regions > 1 and mean.share <= _MOST_SHARE
-    for stream in streams.values() if may_gain else ():
-        regions = first.with_partition(Partition.of_rows(first.residuals.X, first.partition.n_regions, n_jobs, stream))
-        trained = _Trained.of(kernel, chosen, regions, n_jobs) if regions.fit_memory else None
-        if trained is None:
+    if n_regions == 1 or mean.share > _MOST_SHARE:
+        return mean
+    for stream in named_streams(rng, *(f"partition {k}" for k in range(1, MOST_PARTITIONS))).values():
+        other = regions.with_partition(Partition.of_rows(X, n_regions, n_jobs, stream))
+        if not other.are_small or (trained := _Trained.of(kernel, chosen, other, n_jobs)) is None:
             break
         more = _Mean.of(residuals, (*mean.members, trained))
         if not more.share < (1 - _GAIN) * mean.share:
@@ -181,7 +181,7 @@ class _Regions:
         return replace(self, partition=partition, parts=_parts_of(partition, self.residuals.X))
 
     @property
-    def fit_memory(self) -> bool:
+    def are_small(self) -> bool:
         """Whether no region has too many rows.
 
         Planes cannot separate equal rows. Many equal rows thus form a region larger than the limit, whose kernel matrix
@@ -221,7 +221,7 @@ def _choose(kernel: Kernel, regions: _Regions, n_jobs: int | None) -> _Choice | 
     The result is None if the corrections gain too little in these regions, or if a region has too many rows.
     """
     residuals, parts = regions.residuals, regions.parts
-    if not regions.fit_memory:
+    if not regions.are_small:
         return None
     step = max(1, int(residuals.held_out.sum()) // _VALIDATION_ROWS)
     probes = [part for part in parts[::step] if residuals.held_out[part].any()]
