@@ -143,7 +143,7 @@ def on_cluster(address: str | None) -> Iterator[None]:
         raise ConnectionError(
             f"no scheduler answers at {address!r} ({type(error).__name__}). Start one, or use local."
         ) from None
-    with Client(address):
+    with Client(address, timeout=_PATIENCE):
         yield
 
 

@@ -12,6 +12,8 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 import phimap as pm
+from phimap.exports import compression
+from phimap.learn.corrections.corrections import moved_rows
 from tests.exports.conftest import model_of, numbers
 
 TOLERANCE = 0.02
@@ -73,6 +75,23 @@ def test_corrections_that_change_little_are_dropped() -> None:
     tight = pm.compress(model, 1e-4, verbose=False)
     assert loose.corrections_ is None or len(loose.corrections_.rows) < len(model.corrections_.rows)
     assert len(tight.corrections_.rows) == len(model.corrections_.rows)
+
+
+def test_dropped_regions_correct_nothing_and_other_regions_as_before() -> None:
+    """Regions of two partitions, so that rows of a dropped region serve the other partition."""
+    record, X = model_of("corrected").corrections_, np.random.default_rng(0).uniform(-1, 1, (200, 3))
+    dropped = np.zeros((len(record.models), record.n_regions), bool)
+    dropped[0, 1:4], dropped[1, :6] = True, True
+    small, expected = compression._without_regions(record, dropped), np.zeros((200, 1))
+    for model, some in zip(record.models, dropped, strict=True):
+        kept = ~some[model.partition.assign(moved_rows(X, record.root))]
+        expected[kept] += record.outputs_of(model, moved_rows(X, record.root), 1)[kept]
+    np.testing.assert_allclose(small.outputs(X, 1), expected, atol=1e-12)
+    assert len(small.rows) < len(record.rows)
+    # Without a region of the second partition, its model is left out.
+    dropped[1] = True
+    assert len(compression._without_regions(record, dropped).models) == len(record.models) - 1
+    assert compression._without_regions(record, np.ones_like(dropped)) is None
 
 
 @pytest.mark.parametrize("name", ["ntk", "ternary", "three classes", "seconds", "frame"])

@@ -11,7 +11,7 @@ import phimap as pm
 from phimap.kernels import Matern
 from phimap.learn.blocks.blocks import FeatureRows, feature_block
 from phimap.learn.corrections.fit import learn_corrections
-from phimap.learn.corrections.left_out import LeftOutRows, corrected_errors
+from phimap.learn.corrections.left_out import LeftOutRows, _Region, corrected_errors, left_out_memory
 from phimap.learn.corrections.residuals import Outputs, Residuals
 from phimap.learn.left_out import left_out_errors
 from phimap.learn.ridge.solver import RidgeSolver
@@ -96,9 +96,12 @@ def test_corrected_errors_are_those_of_models_without_the_rows(data, units, n_mo
     rows = FeatureRows(feature_block(Z[left]), Y[left], some(weights, left))
     leverages = solver.leverages(ALPHA, 1)
     first = left_out_errors(rows, solution, leverages, together)
+    n_bytes, of = [], _Region.of
+    monkeypatch.setattr(_Region, "of", lambda *given: n_bytes.append((one := of(*given)).inverse.nbytes) or one)
     found = corrected_errors(
         corrections, residuals, LeftOutRows(rows, keys[left], first, together), leverages, Outputs(record, 1)
     )
+    assert 0 < sum(n_bytes) <= left_out_memory(corrections, len(left))
     kernel, scale = corrections.kernel, corrections.scale
     for unit in [np.array([i]) for i in left] if units is None else units:
         kept = np.setdiff1d(np.arange(N), unit)

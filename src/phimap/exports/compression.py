@@ -301,7 +301,7 @@ def _with_fewer_corrections(before: _Outputs, fitted: Fitted, tolerance: float) 
         return fitted
     moved, totals = moved_rows(before.scaled, record.root), list[np.ndarray]()
     for model in record.models:
-        sizes = np.square(record.outputs_of(model, before.scaled, None) / before.deviation).sum(axis=1)
+        sizes = np.square(record.outputs_of(model, moved, None) / before.deviation).sum(axis=1)
         totals.append(np.bincount(model.partition.assign(moved), sizes, minlength=record.n_regions))
     order, n_models = np.argsort(np.concatenate(totals), kind="stable"), len(record.models)
     for n_dropped in range(len(order), 0, -1):

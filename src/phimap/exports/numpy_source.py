@@ -141,7 +141,7 @@ class GraphSource:
         self._names: dict[Any, str] = {}
         nodes = graph.nodes()
         operations = {node.operation for node in nodes}
-        self._corrections, self._of_regions, self._n_regions = "", set[str](), 0
+        self._corrections, self._of_regions, self._n_regions = set[str](), set[str](), 0
         self._uses = Counter(id(one) for node in nodes for one in node.inputs if isinstance(one, Node))
         self._texts: dict[int, tuple[int, str]] = {}
         for name, node in graph.inputs.items():
@@ -160,7 +160,7 @@ class GraphSource:
         self.results = {name: self._texts[id(node)][1] for name, node in graph.outputs.items()}
         operations |= self._of_regions
         helpers = [text for name, text in HELPERS.items() if name in operations]
-        self.helpers = "\n".join([*helpers, *filter(None, [self._corrections])])
+        self.helpers = "\n".join([*helpers, *self._corrections])
 
     def _expression(self, node: Node) -> tuple[int, str]:
         """Return the precedence and the text of a node."""
@@ -193,19 +193,18 @@ class GraphSource:
 
         The regions of several partitions are numbered consecutively. Return the number of the first region.
         """
-        first, lines = self._n_regions, set[str]()
+        first = self._n_regions
         self._n_regions += len(bodies)
         for region, body in enumerate(bodies, first):
             if body is not None:
                 source = GraphSource(body, 'w[f"{{region}}.{}"]')
                 result = source.results["values"]
-                lines.add("\n".join(f"        {line}" for line in [*source.lines, f"values[rows] = {result}"]))
+                lines = "\n".join(f"        {line}" for line in [*source.lines, f"values[rows] = {result}"])
+                self._corrections.add(_CORRECTIONS.format(width=body.outputs["values"].shape[1], lines=lines))
                 self.constants |= {f"{region}.{name}": array for name, array in source.constants.items()}
                 self._of_regions |= {node.operation for node in body.nodes()}
-                width = body.outputs["values"].shape[1]
-        if len(lines) > 1:
+        if len(self._corrections) > 1:
             raise ExportError("the corrections of the regions differ in form, which has no NumPy source.")
-        self._corrections = _CORRECTIONS.format(width=width, lines=lines.pop())
         return first
 
     def _text(self, operand: Operand, precedence: int) -> str:

@@ -126,13 +126,13 @@ class Corrections(ValidatedPart, Record):
 
     def outputs(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Corrections (n, t) for scaled rows `X` (n, d), on the host and in the dtype of `X`."""
-        return np.sum([self.outputs_of(model, X, n_jobs) for model in self.models], axis=0)
+        moved = moved_rows(X, self.root)
+        return np.sum([self.outputs_of(model, moved, n_jobs) for model in self.models], axis=0)
 
-    def outputs_of(self, model: PartitionModel, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
-        """The part of `outputs` (n, t) that one of the models gives."""
-        moved, parts = moved_rows(X, self.root), model.parts()
-        ops, scale = ops_for(X), moved.dtype.type(self.scale)
-        result = np.zeros((len(X), model.coefs.shape[1]), X.dtype)
+    def outputs_of(self, model: PartitionModel, moved: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        """The part of `outputs` (n, t) that one of the models gives for scaled rows `moved` (n, d) times the root."""
+        ops, scale, parts = ops_for(moved), moved.dtype.type(self.scale), model.parts()
+        result = np.zeros((len(moved), model.coefs.shape[1]), moved.dtype)
 
         def correct(member: tuple[int, np.ndarray]) -> None:
             region, chosen = member
@@ -140,7 +140,9 @@ class Corrections(ValidatedPart, Record):
             # The coefficients of a region are zero where all its residuals are.
             if coefs.any():
                 rows = self.rows[model.order[parts[region]]]
-                result[chosen] = kernel_matrix(ops, self.kernel, moved[chosen] * scale, rows) @ coefs.astype(X.dtype)
+                result[chosen] = kernel_matrix(ops, self.kernel, moved[chosen] * scale, rows) @ coefs.astype(
+                    moved.dtype, copy=False
+                )
 
         run_tasks(correct, _members(model.partition.assign(moved)), n_jobs)
         return result

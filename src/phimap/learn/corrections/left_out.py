@@ -185,7 +185,7 @@ class _Region:
         unit[rows, np.arange(here.size)] = 1.0
         inverse, roots = solve_factored(factor, unit), roots.astype(factor.dtype)
         values = inverse.T @ (roots * residuals.errors[part])
-        return cls(part, here, rows, inverse, roots, values.astype(np.float64))
+        return cls(part, here, rows, inverse, roots, values)
 
 
 @dataclass(frozen=True)
@@ -218,20 +218,15 @@ class _Columns:
             n_units = len(together)
         step = _MOST_COLUMNS if together is None else max(1, _MOST_COLUMNS // t)
         for first in range(0, n_units, step):
-            stop = min(first + step, n_units)
-            # The rows whose products are computed together.
-            parts = [np.arange(first, stop)] if together is None else together[first:stop]
-            yield cls.of(left_out, leverages, parts, first, stop)
+            yield cls.of(left_out, leverages, first, min(first + step, n_units))
 
     @classmethod
-    def of(
-        cls, left_out: LeftOutRows, leverages: Leverages, parts: Sequence[np.ndarray], first: int, stop: int
-    ) -> _Columns:
-        products, sums = [], []
-        for part in parts:
+    def of(cls, left_out: LeftOutRows, leverages: Leverages, first: int, stop: int) -> _Columns:
+        together, products, sums = left_out.together, [], []
+        for part in [np.arange(first, stop)] if together is None else together[first:stop]:
             weights = left_out.rows.weights_or_ones[part]
             weighted = weights[:, None] * (left_out.rows.block.rows(part).to_host().astype(np.float64) - leverages.mean)
-            if left_out.together is not None:
+            if together is not None:
                 # Products with the errors of a unit are formed first, because there are fewer targets than rows.
                 errors = left_out.errors[part]
                 weights, weighted = weights @ errors, errors.T @ weighted
