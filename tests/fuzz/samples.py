@@ -136,9 +136,9 @@ def corrected() -> pm.KernelRegressor:
     # The targets themselves: of the small errors of the model it depends on the processor whether corrections gain.
     errors = rows.y[:, None]
     residuals = Residuals(model._fitted.map.on_host(rows.X), None, sample.keys[order], errors, held_out, errors)
-    corrections = learn_corrections(Gaussian(0.5), residuals, [np.eye(4)])
-    assert corrections is not None
-    model._fitted = replace(model._fitted, corrections=corrections)
+    learned = learn_corrections(Gaussian(0.5), residuals, [np.eye(4)])
+    assert learned is not None
+    model._fitted = replace(model._fitted, corrections=learned.corrections)
     return model
 
 

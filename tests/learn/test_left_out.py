@@ -10,8 +10,8 @@ import pytest
 import phimap as pm
 from phimap.kernels import Matern
 from phimap.learn.blocks.blocks import FeatureRows, feature_block
-from phimap.learn.corrections.fit import learn_corrections
-from phimap.learn.corrections.left_out import LeftOutRows, _Region, corrected_errors, left_out_memory
+from phimap.learn.corrections.fit import learn_corrections, left_out_memory
+from phimap.learn.corrections.left_out import LeftOutRows, corrected_errors
 from phimap.learn.corrections.residuals import Outputs, Residuals
 from phimap.learn.left_out import left_out_errors
 from phimap.learn.ridge.solver import RidgeSolver
@@ -85,23 +85,21 @@ def test_corrected_errors_are_those_of_models_without_the_rows(data, units, n_mo
     _, training = solved(Z[~held_out], Y[~held_out], some(weights, ~held_out))
     errors, of_training = (Y - Z @ one.coef - one.intercept for one in (solution, training))
     residuals = Residuals(X, weights, keys, errors, held_out, of_training)
-    corrections = learn_corrections(Matern(1.5, 1.0), residuals)
-    assert corrections is not None
-    assert (corrections.n_regions, len(corrections.models)) == (2, n_models)
-    corrections = replace(corrections, shrinkage=0.7)
-
     left = np.concatenate(UNITS)
+    # More rows may be left out than are left out.
+    learned = learn_corrections(Matern(1.5, 1.0), residuals, left_out=keys[np.append(left, [0, 150])])
+    assert learned is not None
+    assert 0 < learned.inverses_bytes <= left_out_memory(left.size + 2)
+    corrections = replace(learned.corrections, shrinkage=0.7)
+    assert (corrections.n_regions, len(corrections.models)) == (2, n_models)
+    learned = learned._replace(corrections=corrections)
+
     left = left[np.argsort(keys[left])]
     together = None if units is None else [np.flatnonzero(np.isin(left, unit)) for unit in units]
     rows = FeatureRows(feature_block(Z[left]), Y[left], some(weights, left))
     leverages = solver.leverages(ALPHA, 1)
     first = left_out_errors(rows, solution, leverages, together)
-    n_bytes, of = [], _Region.of
-    monkeypatch.setattr(_Region, "of", lambda *given: n_bytes.append((one := of(*given)).inverse.nbytes) or one)
-    found = corrected_errors(
-        corrections, residuals, LeftOutRows(rows, keys[left], first, together), leverages, Outputs(record, 1)
-    )
-    assert 0 < sum(n_bytes) <= left_out_memory(corrections, len(left))
+    found = corrected_errors(learned, LeftOutRows(rows, keys[left], first, together), leverages, Outputs(record, 1))
     kernel, scale = corrections.kernel, corrections.scale
     for unit in [np.array([i]) for i in left] if units is None else units:
         kept = np.setdiff1d(np.arange(N), unit)

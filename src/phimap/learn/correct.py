@@ -10,7 +10,14 @@ import numpy as np
 
 from phimap._progress import Stages
 from phimap.learn.calibration import calibration_of
-from phimap.learn.corrections.fit import MOST_PARTITIONS, corrections_memory, corrections_threads, learn_corrections
+from phimap.learn.corrections.fit import (
+    MOST_PARTITIONS,
+    LearnedCorrections,
+    corrections_memory,
+    corrections_threads,
+    learn_corrections,
+    left_out_memory,
+)
 from phimap.learn.corrections.residuals import Outputs, Residuals
 from phimap.learn.fitted import Fitted, TrainingState
 from phimap.learn.ridge.solver import RidgeSolver
@@ -26,10 +33,10 @@ _LEAST_ROWS = 8000
 
 def correct(
     fitted: Fitted, state: TrainingState, rows: Any, validation: ValidationRows, settings: FitSettings, stages: Stages
-) -> tuple[Fitted, Residuals | None, HeldOutScores | None]:
+) -> tuple[Fitted, LearnedCorrections | None, HeldOutScores | None]:
     """Return the model with corrections of its residuals if they lower the validation error, else the model itself.
 
-    The second result contains the residuals from which corrections were learned, the third the scores at the validation
+    The second result contains the corrections, the third the scores at the validation
     rows of the model without corrections, fitted without these rows. Both are None without corrections. If units are
     held out, the validation rows are whole units, so no unit has both training rows and validation rows.
 
@@ -46,7 +53,7 @@ def correct(
     """
     mapped, targets, n_jobs = fitted.map, fitted.targets, settings.n_jobs
     n_rows = state.sums.n_rows
-    keys = validation.held_out_keys.validation
+    keys, conformal = validation.held_out_keys
     with stages.stage("corrections", n_rows, "rows") as advance:
         solution = targets.in_units(fitted.solved)
         held_out, _ = validation.rows_with(keys)
@@ -67,13 +74,19 @@ def correct(
         # separate neighbouring rows.
         roots = [None] if (back := inverse_root(mapped.metric)) is None else [None, back]
         n_threads = corrections_threads(mapped.width, n_jobs)
-        corrections = learn_corrections(mapped.kernel, residuals, roots, n_threads, rng=settings.stream("corrections"))
-    if corrections is None:
+        # Without units, the errors at validation rows are known from the choice of the corrections.
+        left_out = conformal if validation.units is None else np.concatenate([keys, conformal])
+        if left_out_memory(left_out.size) > settings.memory // 4:
+            left_out = None
+        rng = settings.stream("corrections")
+        learned = learn_corrections(mapped.kernel, residuals, roots, n_threads, left_out=left_out, rng=rng)
+    if learned is None:
         return fitted, None, None
+    corrections = learned.corrections
     Y, counted = held_out.targets, held_out.weights
     calibration = calibration_of(targets, HeldOutScores(Y - corrections.errors, Y, counted), settings.loss)
     before = HeldOutScores(held_out.block.times(without.coef, n_jobs) + without.intercept, Y, counted)
-    return replace(fitted, corrections=corrections, calibration=calibration), residuals, before
+    return replace(fitted, corrections=corrections, calibration=calibration), learned, before
 
 
 def may_correct(fitted: Fitted, rows: Any, n_rows: int, settings: FitSettings) -> bool:

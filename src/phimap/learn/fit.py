@@ -135,15 +135,15 @@ def fit(
         if signs is not None:
             with stages.stage("monotone effects"):
                 fitted = with_monotone_effects(fitted, state, signs, settings)
-        residuals, parts = None, []
+        learned, parts = None, []
         if sums.statistics is not None and tries("corrections", fitted):
-            fitted, residuals, before = correct(fitted, state, rows, validation, of_loss, stages)
+            fitted, learned, before = correct(fitted, state, rows, validation, of_loss, stages)
             if before is not None:
                 parts.append((before, fitted.calibration))
         grows = tries("trees", fitted)
         with stages.stage("intervals"):
             n_others = n_judging(validation) if grows else MOST_SCALE_ROWS
-            left_out = left_out_rows(fitted, state, validation, residuals, of_loss, n_others=n_others)
+            left_out = left_out_rows(fitted, state, validation, learned, of_loss, n_others=n_others)
         if left_out is None:
             return _Solved(fitted, state, tuple(parts))
         if grows:

@@ -12,9 +12,9 @@ import numpy as np
 
 from phimap.learn.blocks.blocks import FeatureRows
 from phimap.learn.blocks.centred_rows import times_root, without_root
-from phimap.learn.corrections.fit import corrections_threads
-from phimap.learn.corrections.left_out import LeftOutRows, corrected_errors, left_out_memory
-from phimap.learn.corrections.residuals import Outputs, Residuals
+from phimap.learn.corrections.fit import LearnedCorrections
+from phimap.learn.corrections.left_out import LeftOutRows, corrected_errors
+from phimap.learn.corrections.residuals import Outputs
 from phimap.learn.fitted import Fitted, TrainingState
 from phimap.learn.ridge.alpha_objectives import solve_positive
 from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
@@ -68,7 +68,7 @@ def left_out_rows(
     fitted: Fitted,
     state: TrainingState,
     validation: ValidationRows,
-    residuals: Residuals | None,
+    learned: LearnedCorrections | None,
     settings: FitSettings,
     *,
     n_others: int = MOST_SCALE_ROWS,
@@ -85,8 +85,8 @@ def left_out_rows(
         Solved model.
     state : TrainingState
     validation : ValidationRows
-    residuals : Residuals or None
-        Residuals from which the corrections of the model were learned.
+    learned : LearnedCorrections or None
+        The corrections of the model.
     settings : FitSettings
     n_others : int, default=768
         Largest number of rows that are not conformal, where single rows are left out. A small byte budget lowers it.
@@ -109,7 +109,7 @@ def left_out_rows(
             # The sample may hold only some rows of its last unit, which is therefore left out.
             n_whole = np.searchsorted(np.cumsum(units.sizes), validation.sample.keys.size, "right")
             found = found[units.places_of(found) < n_whole]
-        found = np.concatenate([others, [] if fitted.corrections else found])
+        found = np.concatenate([others, [] if learned else found])
         others = found[:n_others]
     keys = np.concatenate([others, held_out.conformal])
     if not held_out.conformal.size:
@@ -120,9 +120,10 @@ def left_out_rows(
     conformal = np.isin(keys, held_out.conformal) if held_out.conformal.size else np.ones(keys.size, bool)
     n_together = keys.size if units is not None else 0
     n_bytes = state.sums.leverages_memory(m) + 8 * (m + n_together) * keys.size
-    if fitted.corrections is not None:
-        n_bytes += left_out_memory(fitted.corrections, keys.size)
-    if n_bytes > settings.memory:
+    if learned is not None:
+        n_bytes += learned.inverses_bytes
+    # If the memory was too small for the inverses of the corrections, no row may be left out.
+    if n_bytes > settings.memory or (learned is not None and not learned.left_out.any()):
         return None
     if units is None:
         together = None
@@ -134,18 +135,17 @@ def left_out_rows(
         leverages = state.sums.leverages(solution.alpha, settings.n_jobs)
     except NotPositiveDefiniteError:
         return None
-    if fitted.corrections is None or residuals is None:
+    if learned is None:
         return LeftOut(rows, keys, left_out_errors(rows, solution, leverages, together), conformal)
-    validates, known = fitted.corrections.validation_errors(keys)
+    validates, known = learned.corrections.validation_errors(keys)
     errors = np.empty(rows.targets.shape)
     errors[validates] = known
-    # Without units, the errors at validation rows are known from the choice of the corrections.
+    # Without units, only conformal rows are left out, see `correct`.
     chosen = np.flatnonzero(conformal) if together is None else np.arange(keys.size)
     some = _rows_at(rows, chosen)
     of_map = LeftOutRows(some, keys[chosen], left_out_errors(some, solution, leverages, together), together)
-    outputs = Outputs(fitted.map.record, settings.n_jobs, residuals.X.dtype)
-    n_threads = corrections_threads(m, settings.n_jobs)
-    errors[chosen] = corrected_errors(fitted.corrections, residuals, of_map, leverages, outputs, n_threads)
+    outputs = Outputs(fitted.map.record, settings.n_jobs, learned.residuals.X.dtype)
+    errors[chosen] = corrected_errors(learned, of_map, leverages, outputs)
     return LeftOut(rows, keys, errors, conformal)
 
 

@@ -22,11 +22,17 @@ def residuals(rng, signal, n=900, t=1):
     return Residuals(X, None, rng.random(n), errors, rng.random(n) < 0.2, errors)
 
 
+def learned(*given, **options):
+    """The corrections that are learned, or None."""
+    found = fit.learn_corrections(*given, **options)
+    return None if found is None else found.corrections
+
+
 def test_corrections_are_means_of_exact_ridge_regression_in_each_region(rng, monkeypatch):
     monkeypatch.setattr(fit, "_MOST_ROWS", 300)
     monkeypatch.setattr(fit, "_GAIN", -np.inf)
     left = residuals(rng, 1.0, t=2)
-    found = fit.learn_corrections(KERNEL, left)
+    found = learned(KERNEL, left)
     assert (found.n_regions, len(found.models)) == (4, fit.MOST_PARTITIONS)
     X = rng.uniform(-1, 1, (50, 2))
     expected = np.zeros((50, 2))
@@ -45,7 +51,7 @@ def test_partitions_are_added_where_edges_of_regions_err(rng, monkeypatch):
     """In small regions most rows are near an edge. Mutant: the first partition alone."""
     monkeypatch.setattr(fit, "_MOST_ROWS", 60)
     left = residuals(rng, 1.0, n=2000)
-    found = fit.learn_corrections(KERNEL, left)
+    found = learned(KERNEL, left)
     X = rng.uniform(-1, 1, (500, 2))
     wanted = np.sin(9 * X[:, :1])
     first, (model, *others) = found.outputs_of(found.models[0], X, 1) * len(found.models), found.models
@@ -55,7 +61,7 @@ def test_partitions_are_added_where_edges_of_regions_err(rng, monkeypatch):
     assert of_mean < 0.9 * of_first
     # Where corrections explain little, no further partition is tried.
     monkeypatch.setattr(fit, "_MOST_SHARE", 0.0)
-    assert len(fit.learn_corrections(KERNEL, left).models) == 1
+    assert len(learned(KERNEL, left).models) == 1
 
 
 def test_a_partition_that_gains_too_little_is_not_added(rng, monkeypatch):
@@ -67,7 +73,7 @@ def test_a_partition_that_gains_too_little_is_not_added(rng, monkeypatch):
             patch.setattr(fit, "_GAIN", gain)
             of = fit._Mean.of.__func__
             patch.setattr(fit._Mean, "of", classmethod(lambda *given, of=of: shares.append(of(*given)) or shares[-1]))
-            found = fit.learn_corrections(KERNEL, left)
+            found = learned(KERNEL, left)
         if gain == -np.inf:
             assert len(found.models) == fit.MOST_PARTITIONS
             errors = [one.share for one in shares]
@@ -76,14 +82,14 @@ def test_a_partition_that_gains_too_little_is_not_added(rng, monkeypatch):
 
 
 def test_a_single_region_has_a_single_partition(rng):
-    found = fit.learn_corrections(KERNEL, residuals(rng, 1.0))
+    found = learned(KERNEL, residuals(rng, 1.0))
     assert (found.n_regions, len(found.models)) == (1, 1)
 
 
 def test_out_of_range_is_twice_the_largest_step(rng, monkeypatch):
     monkeypatch.setattr(fit, "_MOST_ROWS", 300)
     left = residuals(rng, 1.0)
-    found = fit.learn_corrections(KERNEL, left)
+    found = learned(KERNEL, left)
     regions, rows = found.models[0].partition.assign(left.X), left.X * found.scale
     steps = [
         np.linalg.norm(rows[(regions == regions[i]) & ~left.held_out] - rows[i], axis=1).min()
@@ -103,7 +109,9 @@ def test_rows_of_weight_w_count_like_w_rows(rng):
         left.X[repeat], None, *(part[repeat] for part in (left.keys, left.errors, left.held_out)), left.errors[repeat]
     )
     chosen = fit._Choice(2.0, 0.3, 0.5)
-    one, other = (fit._region_fit(KERNEL, chosen, rows, np.arange(len(rows.X))) for rows in (left, often))
+    one, other = (
+        fit._region_fit(KERNEL, chosen, rows, np.arange(len(rows.X)), np.array([0])) for rows in (left, often)
+    )
     new = rng.uniform(-1, 1, (20, 2))
     values = KERNEL(2 * new, 2 * left.X)
     np.testing.assert_allclose(values @ one.coefs, values[:, repeat] @ other.coefs, rtol=1e-8)
@@ -118,9 +126,14 @@ def test_errors_of_a_region_are_those_of_its_probe(weighted, rng):
     left = residuals(rng, 1.0, n=300, t=2)
     left = replace(left, weights=rng.uniform(0.5, 2, 300) if weighted else None)
     part = np.flatnonzero(left.X[:, 0] > 0)
-    found = fit._region_fit(KERNEL, fit._Choice(4.0, 0.1, 0.5), left, part)
+    validation, training = (np.flatnonzero(left.held_out[part] == held_out) for held_out in (True, False))
+    columns = np.array([validation[1], training[7], training[2]])
+    found = fit._region_fit(KERNEL, fit._Choice(4.0, 0.1, 0.5), left, part, columns)
     loss, slope = fit._Probe(KERNEL, 4.0, left, part).loss_and_slope(0.1)
     assert left.loss(part[left.held_out[part]], found.validation_errors) == pytest.approx(loss, rel=1e-10)
+    roots = np.sqrt(left.count(part))
+    matrix = KERNEL(4.0 * left.X[part]) * np.outer(roots, roots) + 0.1 * np.eye(part.size)
+    np.testing.assert_allclose(found.inverse, np.linalg.inv(matrix)[:, columns], atol=1e-10)
     step = 1e-4
     above, below = (fit._Probe(KERNEL, 4.0, left, part).loss_and_slope(0.1 * np.exp(way * step))[0] for way in (1, -1))
     assert slope == pytest.approx((above - below) / (2 * step), rel=1e-5)
@@ -129,7 +142,7 @@ def test_errors_of_a_region_are_those_of_its_probe(weighted, rng):
 def test_float32_rows_choose_as_float64_rows(rng):
     left = residuals(rng, 1.0)
     single = replace(left, X=left.X.astype(np.float32))
-    found, chosen = fit.learn_corrections(KERNEL, left), fit.learn_corrections(KERNEL, single)
+    found, chosen = learned(KERNEL, left), learned(KERNEL, single)
     assert (chosen.scale, chosen.alpha) == (found.scale, found.alpha)
     np.testing.assert_allclose(chosen.errors, found.errors, atol=1e-4)
     X = rng.uniform(-1, 1, (50, 2))
@@ -154,21 +167,21 @@ def test_alphas_below_the_rounding_errors_are_not_chosen(rng):
     assert fit._Probe(KERNEL, 1.0, left, np.arange(900)).loss_and_slope(1e-3) == (np.inf, 0.0)
     # The factor of a region, and its coefficients, are then those of float64.
     roots = np.sqrt(left.weights)[:, None]
-    assert fit.region_factor(fit.kernel_values(KERNEL, X, X), 1e-3, roots).dtype == np.float64
+    assert fit._region_factor(fit.kernel_values(KERNEL, X, X), 1e-3, roots).dtype == np.float64
     chosen, double = fit._Choice(1.0, 1e-3, 0.5), replace(left, X=X.astype(np.float64))
-    single, exact = (fit._region_fit(KERNEL, chosen, rows, np.arange(900)) for rows in (left, double))
+    single, exact = (fit._region_fit(KERNEL, chosen, rows, np.arange(900), np.array([0])) for rows in (left, double))
     values = KERNEL(X.astype(np.float64))
     np.testing.assert_allclose(values @ single.coefs, values @ exact.coefs, atol=1e-3)
-    found = fit.learn_corrections(KERNEL, left)
+    found = learned(KERNEL, left)
     assert found is None or all(np.isfinite(model.coefs).all() for model in found.models)
 
 
 def test_errors_of_validation_rows_are_of_models_without_them(rng):
     left = residuals(rng, 1.0)
-    found = fit.learn_corrections(KERNEL, left)
+    found = learned(KERNEL, left)
     # Other targets of the validation rows change their own errors and the shrinkage alone.
     moved = np.where(left.held_out[:, None], left.training_fit_errors + 1e-3, left.training_fit_errors)
-    other = fit.learn_corrections(KERNEL, replace(left, training_fit_errors=moved))
+    other = learned(KERNEL, replace(left, training_fit_errors=moved))
     assert found.scale == other.scale
     by_key = np.argsort(left.keys[left.held_out])
     before, after = (part[left.held_out][by_key] for part in (left.training_fit_errors, moved))
@@ -184,7 +197,7 @@ def test_the_shrinkage_makes_the_validation_error_least(monkeypatch):
     # With the smallest alpha, which few validation rows may choose, the corrections follow noise.
     monkeypatch.setattr(fit, "_choose", lambda *_: fit._Choice(2.0, 1e-3, 0.9))
     left = residuals(np.random.default_rng(0), 0.3)
-    found = fit.learn_corrections(KERNEL, left)
+    found = learned(KERNEL, left)
     before = left.training_fit_errors[left.held_out][np.argsort(left.keys[left.held_out])]
     corrected = (before - found.errors) / found.shrinkage
     losses = [np.square(before - factor * found.shrinkage * corrected).sum() for factor in (0.95, 1, 1.05)]
@@ -192,7 +205,7 @@ def test_the_shrinkage_makes_the_validation_error_least(monkeypatch):
     assert found.shrinkage < 0.95
     # Where all of the correction is too little, no more than all of it is added.
     monkeypatch.setattr(fit, "_choose", lambda *_: fit._Choice(2.0, 10.0, 0.9))
-    assert fit.learn_corrections(KERNEL, left).shrinkage == 1
+    assert learned(KERNEL, left).shrinkage == 1
 
 
 def test_roots_of_similar_shares_are_compared_at_all_validation_rows(rng, monkeypatch):
@@ -203,7 +216,7 @@ def test_roots_of_similar_shares_are_compared_at_all_validation_rows(rng, monkey
         monkeypatch.setattr(
             fit, "_choose", lambda kernel, regions, _: fit._Choice(1.0, 0.1, shares[regions.root is None])
         )
-        return fit.learn_corrections(KERNEL, left, (None, poor))
+        return learned(KERNEL, left, (None, poor))
 
     assert learned_with(0.45).root is None
     # Far better by the few rows of the choice, but worse by all rows.
@@ -214,20 +227,20 @@ def test_roots_of_similar_shares_are_compared_at_all_validation_rows(rng, monkey
 @pytest.mark.parametrize("seed", range(5))
 def test_nothing_is_learned_from_noise(seed):
     # With 180 validation rows 7 of 100 other draws gained 2 % by chance; learners have 800 or more.
-    assert fit.learn_corrections(KERNEL, residuals(np.random.default_rng(seed), 0.0)) is None
+    assert learned(KERNEL, residuals(np.random.default_rng(seed), 0.0)) is None
 
 
 def test_equal_rows_make_no_region_that_is_too_large(rng, monkeypatch):
     monkeypatch.setattr(fit, "_MOST_ROWS", 100)
     left = residuals(rng, 1.0)
-    assert fit.learn_corrections(KERNEL, left) is not None
-    assert fit.learn_corrections(KERNEL, replace(left, X=np.where(left.X[:, :1] > 0, 0.5, left.X))) is None
+    assert learned(KERNEL, left) is not None
+    assert learned(KERNEL, replace(left, X=np.where(left.X[:, :1] > 0, 0.5, left.X))) is None
 
 
 def test_same_for_any_number_of_threads(rng, monkeypatch):
     monkeypatch.setattr(fit, "_MOST_ROWS", 200)
     left = residuals(rng, 1.0)
-    one, four = (fit.learn_corrections(KERNEL, left, n_jobs=n_jobs) for n_jobs in (1, 4))
+    one, four = (learned(KERNEL, left, n_jobs=n_jobs) for n_jobs in (1, 4))
     assert equal_records(one, four)
     np.testing.assert_array_equal(one.outputs(left.X, 1), four.outputs(left.X, 4))
 
@@ -237,9 +250,9 @@ def test_a_root_undoes_a_metric_that_hides_a_column(root, rng):
     left = residuals(rng, 1.0)
     hidden = replace(left, X=fit.moved_rows(left.X, root))
     back = np.linalg.inv(root) if root.ndim == 2 else 1 / root
-    found = fit.learn_corrections(KERNEL, hidden, (None, back))
+    found = learned(KERNEL, hidden, (None, back))
     assert found.root is back
-    direct = fit.learn_corrections(KERNEL, left)
+    direct = learned(KERNEL, left)
     np.testing.assert_allclose(found.outputs(hidden.X, 1), direct.outputs(left.X, 1), atol=1e-6)
     # Where nothing is hidden the rows are left as they are.
-    assert fit.learn_corrections(KERNEL, left, (None, np.array([1e-3, 1.0]))).root is None
+    assert learned(KERNEL, left, (None, np.array([1e-3, 1.0]))).root is None

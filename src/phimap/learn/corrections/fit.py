@@ -42,6 +42,8 @@ _MOST_HALVINGS = 6
 # lose digits.
 _ALPHAS = np.geomspace(1e-3, 1e1, 9)
 _FIRST_ALPHA = 5
+# Number of rows of a kernel matrix that are computed at a time, from the diagonal to the right.
+_BLOCK_ROWS = 128
 # Kernel values are kept in float32 if none is smaller.
 _LEAST_SINGLE = 1e-15
 
@@ -61,14 +63,46 @@ def corrections_threads(n_components: int, n_jobs: int | None) -> int:
     return max(1, min(thread_count(n_jobs), memory_budget() // corrections_memory(n_components)))
 
 
+class LearnedCorrections(NamedTuple):
+    """Corrections, and what `corrected_errors` needs.
+
+    Attributes
+    ----------
+    corrections : Corrections
+    residuals : Residuals
+        The residuals from which they were learned.
+    left_out : ndarray of bool, shape (n,)
+        Whether a row may be left out.
+    inverses : tuple of list of ndarray of shape (r, h)
+        For each partition and each region of r rows: the columns of ``(S K S + alpha I)^{-1}``, see
+        `learn_corrections`, that belong to the h rows that may be left out.
+    """
+
+    corrections: Corrections
+    residuals: Residuals
+    left_out: np.ndarray
+    inverses: tuple[list[np.ndarray], ...]
+
+    @property
+    def inverses_bytes(self) -> int:
+        """Bytes of the inverses."""
+        return sum(one.nbytes for of_partition in self.inverses for one in of_partition)
+
+
+def left_out_memory(n_left_out: int) -> int:
+    """Bytes of the inverses of `LearnedCorrections` for rows of float64 in regions of equal size."""
+    return 8 * n_left_out * MOST_PARTITIONS * _MOST_ROWS
+
+
 def learn_corrections(
     kernel: Kernel,
     residuals: Residuals,
     roots: Sequence[np.ndarray | None] = (None,),
     n_jobs: int | None = None,
     *,
+    left_out: np.ndarray | None = None,
     rng: RandomState = 0,
-) -> Corrections | None:
+) -> LearnedCorrections | None:
     """Learn corrections of a model from its residuals, region by region, if they lower the validation error.
 
     Parameters
@@ -81,12 +115,14 @@ def learn_corrections(
         errors in a few regions, the one with the least error at all validation rows is chosen.
     n_jobs : int or None
         Threads; the result does not depend on them.
+    left_out : ndarray, optional
+        Keys of the rows that `corrected_errors` may leave out.
     rng : RandomState, default=0
         Draws the partitions after the first.
 
     Returns
     -------
-    Corrections or None
+    LearnedCorrections or None
         None if they lower the squared error of the validation rows by less than 2 %.
 
     Notes
@@ -116,8 +152,9 @@ def learn_corrections(
     float32 rows.
     """
     choices = list[tuple[_Choice, _Regions]]()
+    may_leave = np.isin(residuals.keys, [] if left_out is None else left_out)
     for root in roots:
-        regions = _Regions.of(residuals, root, n_jobs)
+        regions = _Regions.of(residuals, root, may_leave, n_jobs)
         if (chosen := _choose(kernel, regions, n_jobs)) is not None:
             choices.append((chosen, regions))
     if not choices:
@@ -129,7 +166,7 @@ def learn_corrections(
     best = min(means, key=lambda one: one.share, default=None)
     if best is None or not best.share < 1 - _GAIN:
         return None
-    return _with_partitions(kernel, best, residuals, n_jobs, rng).record(kernel, residuals)
+    return _with_partitions(kernel, best, residuals, n_jobs, rng).learned(kernel, residuals)
 
 
 def _with_partitions(kernel: Kernel, mean: _Mean, residuals: Residuals, n_jobs: int | None, rng: RandomState) -> _Mean:
@@ -159,6 +196,8 @@ class _Regions:
     root : ndarray of shape (d,) or (d, d), or None
     residuals : Residuals
         Their rows are multiplied by the root.
+    left_out : ndarray of bool, shape (n,)
+        Whether a row may be left out.
     partition : Partition
     parts : list of ndarray of int
         Indices of the rows of each region.
@@ -166,15 +205,16 @@ class _Regions:
 
     root: np.ndarray | None
     residuals: Residuals
+    left_out: np.ndarray
     partition: Partition
     parts: list[np.ndarray]
 
     @classmethod
-    def of(cls, residuals: Residuals, root: np.ndarray | None, n_jobs: int | None) -> _Regions:
+    def of(cls, residuals: Residuals, root: np.ndarray | None, left_out: np.ndarray, n_jobs: int | None) -> _Regions:
         """Multiply the rows by `root`, and divide them into regions."""
         moved = replace(residuals, X=moved_rows(residuals.X, root))
         partition = Partition.of_rows(moved.X, n_regions_for(len(moved.X)), n_jobs)
-        return cls(root, moved, partition, _parts_of(partition, moved.X))
+        return cls(root, moved, left_out, partition, _parts_of(partition, moved.X))
 
     def with_partition(self, partition: Partition) -> _Regions:
         """Return the same rows, divided by another partition."""
@@ -265,7 +305,7 @@ class _Probe:
     def __init__(self, kernel: Kernel, scale: float, residuals: Residuals, part: np.ndarray):
         training, validation = (part[residuals.held_out[part] == held_out] for held_out in (False, True))
         rows, others = (residuals.X[some] * residuals.X.dtype.type(scale) for some in (training, validation))
-        self._matrix, self._values = kernel_values(kernel, rows, rows), kernel_values(kernel, others, rows)
+        self._matrix, self._values = kernel_matrix(kernel, rows), kernel_values(kernel, others, rows)
         self._targets, self._held_out = (residuals.training_fit_errors[some] for some in (training, validation))
         self._weights, self._counted = residuals.count(training), residuals.count(validation)
 
@@ -304,26 +344,34 @@ class _Trained(NamedTuple):
         Coefficients in the order of the regions.
     validation_outputs : ndarray of shape (v, t)
         Corrections that were learned without the validation rows, at these rows in the order of the residuals.
+    inverses : list of ndarray
+        As in `LearnedCorrections`.
     """
 
     regions: _Regions
     chosen: _Choice
     coefs: np.ndarray
     validation_outputs: np.ndarray
+    inverses: list[np.ndarray]
 
     @classmethod
     def of(cls, kernel: Kernel, chosen: _Choice, regions: _Regions, n_jobs: int | None) -> _Trained | None:
         """Learn the corrections of all regions; None if rounding errors exceed alpha in a region outside the choice."""
         residuals = regions.residuals
+
+        def fit(part: np.ndarray) -> _RegionFit:
+            return _region_fit(kernel, chosen, residuals, part, np.flatnonzero(regions.left_out[part]))
+
         try:
-            fits = run_tasks(lambda part: _region_fit(kernel, chosen, residuals, part), regions.parts, n_jobs)
+            fits = run_tasks(fit, regions.parts, n_jobs)
         except np.linalg.LinAlgError:
             return None
         outputs = np.empty_like(residuals.errors)
-        for part, fit in zip(regions.parts, fits, strict=True):
+        for part, found in zip(regions.parts, fits, strict=True):
             rows = part[residuals.held_out[part]]
-            outputs[rows] = residuals.training_fit_errors[rows] - fit.validation_errors
-        return cls(regions, chosen, np.concatenate([fit.coefs for fit in fits]), outputs[residuals.held_out])
+            outputs[rows] = residuals.training_fit_errors[rows] - found.validation_errors
+        coefs, inverses = np.concatenate([one.coefs for one in fits]), [one.inverse for one in fits]
+        return cls(regions, chosen, coefs, outputs[residuals.held_out], inverses)
 
     def model(self, factor: float) -> PartitionModel:
         """Return the model of the partition; its coefficients are multiplied by `factor`, in place."""
@@ -362,12 +410,12 @@ class _Mean(NamedTuple):
         errors = before - shrinkage * outputs
         return cls(members, shrinkage, errors, residuals.loss(rows, errors) / max(residuals.loss(rows, before), tiny))
 
-    def record(self, kernel: Kernel, residuals: Residuals) -> Corrections:
+    def learned(self, kernel: Kernel, residuals: Residuals) -> LearnedCorrections:
         """Return the corrections, whose coefficients overwrite those of the members."""
         regions, chosen, *_ = self.members[0]
         X, keys = regions.residuals.X, residuals.keys[residuals.held_out]
         by_key = np.argsort(keys)
-        return Corrections(
+        corrections = Corrections(
             kernel,
             regions.root,
             chosen.scale,
@@ -379,6 +427,8 @@ class _Mean(NamedTuple):
             chosen.alpha,
             self.shrinkage,
         )
+        inverses = tuple(one.inverses for one in self.members)
+        return LearnedCorrections(corrections, residuals, regions.left_out, inverses)
 
 
 class _RegionFit(NamedTuple):
@@ -390,29 +440,37 @@ class _RegionFit(NamedTuple):
         Coefficients of the residuals of the fit to all rows.
     validation_errors : ndarray of shape (v, t)
         Errors at the validation rows, defined as in `_Probe`.
+    inverse : ndarray of shape (r, h)
+        As in `LearnedCorrections`.
     """
 
     coefs: np.ndarray
     validation_errors: np.ndarray
+    inverse: np.ndarray
 
 
-def _region_fit(kernel: Kernel, chosen: _Choice, residuals: Residuals, part: np.ndarray) -> _RegionFit:
-    r"""Return the corrections of a region.
+def _region_fit(
+    kernel: Kernel, chosen: _Choice, residuals: Residuals, part: np.ndarray, columns: np.ndarray
+) -> _RegionFit:
+    r"""Return the corrections of a region with the rows `part`, and the `columns` (h,) of its inverse.
 
     Notes
     -----
-    Let ``U^T U`` be ``S K S + alpha I`` with the training rows first, U its Cholesky factor, e the residuals of the
+    Let ``U^T U`` be ``S K S + alpha I`` with the validation rows last, U its Cholesky factor, e the residuals of the
     training fit, and ``u = U^{-T} S e``. The corrections that are learned at the training rows alone then have the
-    errors :math:`S_V^{-1} U_{VV}^T u_V` at the validation rows. So one factorisation gives these errors and the
-    coefficients of all rows.
+    errors :math:`S_V^{-1} U_{VV}^T u_V` at the validation rows. So one factorisation gives these errors, the
+    coefficients of all rows, and the columns of the inverse.
     """
     # A region may be empty, since planes do not separate equal rows.
     if not part.size:
-        return _RegionFit(residuals.errors[part], residuals.training_fit_errors[part])
-    order = np.argsort(residuals.held_out[part], kind="stable")
-    rows, first = part[order], int((~residuals.held_out[part]).sum())
+        return _RegionFit(residuals.errors[part], residuals.training_fit_errors[part], np.zeros((0, 0)))
+    # The training rows of the columns follow the others: the products of U^-T with the columns of the identity are zero
+    # above them.
+    held_out, has_column = residuals.held_out[part], np.isin(np.arange(part.size), columns)
+    order = np.argsort(np.where(held_out, 2, has_column), kind="stable")
+    rows, first = part[order], int((~held_out).sum())
     X, roots = residuals.X[rows] * residuals.X.dtype.type(chosen.scale), np.sqrt(residuals.count(rows))[:, None]
-    factor = region_factor(kernel_values(kernel, X, X), chosen.alpha, roots)
+    factor = _region_factor(kernel_matrix(kernel, X), chosen.alpha, roots)
     both = np.concatenate([residuals.errors[rows], residuals.training_fit_errors[rows]], axis=1)
     solved = (roots * both).astype(factor.dtype)
     solve_transposed(factor, solved)
@@ -421,11 +479,25 @@ def _region_fit(kernel: Kernel, chosen: _Choice, residuals: Residuals, part: np.
     solve_upper(factor, of_all)
     coefs = np.empty(of_all.shape)
     coefs[order] = roots * of_all
-    return _RegionFit(coefs, errors)
+    return _RegionFit(coefs, errors, _columns_of_inverse(factor, order, columns))
 
 
-def region_factor(matrix: np.ndarray, alpha: float, roots: np.ndarray) -> np.ndarray:
-    """Return the Cholesky factor U of ``S K S + alpha I``, given the kernel matrix K and the diagonal `roots` of S.
+def _columns_of_inverse(factor: np.ndarray, order: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return `columns` (h,) of ``(U^T U)^{-1}`` as (r, h), for the factor U (r, r) of rows in an `order` (r,)."""
+    places = np.argsort(order)[columns]
+    solved = np.zeros((len(factor), columns.size), factor.dtype)
+    if columns.size:
+        solved[places, np.arange(columns.size)] = 1.0
+        first = int(places.min())
+        solve_transposed(factor[first:, first:], solved[first:])
+        solve_upper(factor, solved)
+    inverse = np.empty_like(solved)
+    inverse[order] = solved
+    return inverse
+
+
+def _region_factor(matrix: np.ndarray, alpha: float, roots: np.ndarray) -> np.ndarray:
+    """Return the Cholesky factor U of ``S K S + alpha I``, given `kernel_matrix` K and the diagonal `roots` of S.
 
     It is in float64 if rounding errors of float32 exceed alpha. Entries below its diagonal are arbitrary.
     """
@@ -442,6 +514,20 @@ def _factor(matrix: np.ndarray, alpha: float, roots: np.ndarray) -> np.ndarray:
     if not factorise(factor):
         raise np.linalg.LinAlgError
     return factor
+
+
+def kernel_matrix(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+    """Kernel values (n, n) of the pairs of rows, with zeros for most pairs below the diagonal.
+
+    Values are as `kernel_values` returns them. The zeros save a third of the time; a factorisation does not read them.
+    """
+    matrix = np.zeros((len(X), len(X)), X.dtype)
+    for first in range(0, len(X), _BLOCK_ROWS):
+        rows = slice(first, first + _BLOCK_ROWS)
+        block = kernel_values(kernel, X[rows], X[first:])
+        matrix = matrix.astype(np.promote_types(matrix.dtype, block.dtype), copy=False)
+        matrix[rows, first:] = block
+    return matrix
 
 
 def kernel_values(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> np.ndarray:

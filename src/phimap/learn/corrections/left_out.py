@@ -9,12 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from phimap.learn.blocks.blocks import FeatureRows
-from phimap.learn.corrections.corrections import Corrections, PartitionModel
-from phimap.learn.corrections.fit import kernel_values, region_factor
-from phimap.learn.corrections.residuals import Outputs, Residuals
+from phimap.learn.corrections.fit import LearnedCorrections
+from phimap.learn.corrections.residuals import Outputs
 from phimap.learn.ridge.predictive import Leverages
-from phimap.ops import run_tasks
-from phimap.ops.blas import solve_factored
 
 # Largest number of columns of outputs that are computed in one pass over the features.
 _MOST_COLUMNS = 1024
@@ -47,33 +44,20 @@ class LeftOutRows(NamedTuple):
         return units
 
 
-def left_out_memory(corrections: Corrections, n_rows: int) -> int:
-    """Bytes that `corrected_errors` takes for `n_rows` left-out rows, apart from the matrices of a region."""
-    return 8 * n_rows * sum(int(np.diff(model.ends, prepend=0).max()) for model in corrections.models)
-
-
 def corrected_errors(
-    corrections: Corrections,
-    residuals: Residuals,
-    left_out: LeftOutRows,
-    leverages: Leverages,
-    outputs: Outputs,
-    n_jobs: int | None = None,
+    learned: LearnedCorrections, left_out: LeftOutRows, leverages: Leverages, outputs: Outputs
 ) -> np.ndarray:
     r"""Return the errors (r, t) of corrected models at rows that are left out of their fits.
 
     Parameters
     ----------
-    corrections : Corrections
-        Corrections learned from `residuals`.
-    residuals : Residuals
+    learned : LearnedCorrections
+        Corrections that were learned with the keys of these rows.
     left_out : LeftOutRows
     leverages : Leverages
         Leverages of the linear model.
     outputs : Outputs
         Outputs of coefficients on the features of the linear model.
-    n_jobs : int or None
-        Threads; the result does not depend on them. Each holds the matrices of a region, see `corrections_threads`.
 
     Notes
     -----
@@ -84,14 +68,14 @@ def corrected_errors(
     corrections of one partition are :math:`S_G^{-1} B_{GG}^{-1} (B S E')_G` for the rows of G in this region. With a
     shrinkage c, the errors are c times their mean over partitions plus 1 - c times the errors of the linear model.
 
-    **Error.** Rounding in the dtype of the rows. **Cost.** One factorisation for each region, of the order of its rows.
-    Each left-out row takes a solution for each partition, and a column of outputs at the rows of its regions. With
-    units, each left-out unit takes a column for each target at the rows of all its regions. The features of all rows
-    are computed once, with units once for each `_MOST_COLUMNS` columns.
+    **Error.** Rounding in the dtype of the rows. **Cost.** Each left-out row takes a column of outputs at the rows of
+    its regions. With units, each left-out unit takes a column for each target at the rows of all its regions. The
+    features of all rows are computed once, with units once for each `_MOST_COLUMNS` columns.
     """
+    corrections, residuals = learned.corrections, learned.residuals
     by_key = np.argsort(residuals.keys, kind="stable")
     places = by_key[np.searchsorted(residuals.keys[by_key], left_out.keys)]
-    divided = [_Divided.of(corrections, model, residuals, places, n_jobs) for model in corrections.models]
+    divided = [_Divided.of(learned, k, places) for k in range(len(corrections.models))]
     order = corrections.models[0].order
     for columns in _Columns.chunks(left_out, leverages):
         for k, number, moved in columns.moves(divided, residuals.X, order, outputs):
@@ -115,24 +99,18 @@ class _Divided(NamedTuple):
     regions: dict[int, _Region]
 
     @classmethod
-    def of(
-        cls,
-        corrections: Corrections,
-        model: PartitionModel,
-        residuals: Residuals,
-        places: np.ndarray,
-        n_jobs: int | None,
-    ) -> _Divided:
-        """Solve for the left-out rows, which are at `places` among all rows."""
-        numbers, parts = np.empty(len(residuals.X), np.intp), model.parts()
+    def of(cls, learned: LearnedCorrections, k: int, places: np.ndarray) -> _Divided:
+        """Return the regions of partition `k`. The left-out rows are at `places` among all rows."""
+        model = learned.corrections.models[k]
+        numbers, parts = np.empty(len(learned.left_out), np.intp), model.parts()
         numbers[model.order] = np.repeat(np.arange(len(parts)), [part.stop - part.start for part in parts])
-
-        def solve(number: int) -> _Region:
-            here = np.flatnonzero(numbers[places] == number)
-            return _Region.of(corrections, residuals, model.order[parts[number]], places[here], here)
-
-        found = [int(number) for number in np.unique(numbers[places]) if model.coefs[parts[number]].any()]
-        return cls(numbers, dict(zip(found, run_tasks(solve, found, n_jobs), strict=True)))
+        regions = dict[int, _Region]()
+        for number in map(int, np.unique(numbers[places])):
+            if model.coefs[parts[number]].any():
+                here = np.flatnonzero(numbers[places] == number)
+                part = model.order[parts[number]]
+                regions[number] = _Region.of(learned, part, learned.inverses[k][number], places[here], here)
+        return cls(numbers, regions)
 
     def errors(self, left_out: LeftOutRows) -> np.ndarray:
         """Return the errors (r, t) of the model with the corrections of this partition, before shrinkage."""
@@ -175,17 +153,16 @@ class _Region:
 
     @classmethod
     def of(
-        cls, corrections: Corrections, residuals: Residuals, part: np.ndarray, places: np.ndarray, here: np.ndarray
+        cls, learned: LearnedCorrections, part: np.ndarray, inverse: np.ndarray, places: np.ndarray, here: np.ndarray
     ) -> _Region:
-        """Solve for the left-out rows at `places` among all rows, which are `here` among the left-out rows."""
-        rows, roots = np.searchsorted(part, places), np.sqrt(residuals.count(part))[:, None]
-        matrix = kernel_values(corrections.kernel, corrections.rows[part], corrections.rows[part])
-        factor = region_factor(matrix, corrections.alpha, roots)
-        unit = np.zeros((part.size, here.size))
-        unit[rows, np.arange(here.size)] = 1.0
-        inverse, roots = solve_factored(factor, unit), roots.astype(factor.dtype)
-        values = inverse.T @ (roots * residuals.errors[part])
-        return cls(part, here, rows, inverse, roots, values)
+        """Return the region of the rows `part`, with the columns of `inverse` that belong to the left-out rows.
+
+        These rows are at `places` among all rows, and `here` among the left-out rows.
+        """
+        inverse = inverse[:, np.searchsorted(part[learned.left_out[part]], places)]
+        rows, counted = np.searchsorted(part, places), learned.residuals.count(part)
+        roots = np.sqrt(counted)[:, None].astype(inverse.dtype)
+        return cls(part, here, rows, inverse, roots, inverse.T @ (roots * learned.residuals.errors[part]))
 
 
 @dataclass(frozen=True)
