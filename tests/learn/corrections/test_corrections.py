@@ -158,6 +158,18 @@ def test_tiny_kernel_values_are_in_float64(rng):
     np.testing.assert_allclose(values, KERNEL((20 * X).astype(np.float64)), rtol=1e-4, atol=1e-18)
 
 
+@pytest.mark.parametrize("n_rows", [1, 16, 50])
+def test_kernel_matrices_have_the_pairs_from_the_diagonal_on(n_rows, rng, monkeypatch):
+    monkeypatch.setattr(fit, "_BLOCK_ROWS", 16)
+    X = rng.uniform(-1, 1, (n_rows, 2)).astype(np.float32)
+    # Tiny values occur in the last blocks only. They make the whole matrix float64.
+    for far in (0, 20):
+        X[32:] += np.float32(far)
+        matrix = fit.kernel_matrix(KERNEL, X)
+        assert matrix.dtype == (np.float64 if far and n_rows > 32 else np.float32)
+        np.testing.assert_allclose(np.triu(matrix), np.triu(KERNEL(X.astype(np.float64))), rtol=1e-5, atol=1e-6)
+
+
 def test_alphas_below_the_rounding_errors_are_not_chosen(rng):
     # Ten equal rows of weight 1e6 beside rows of weight 1: alpha is lost in their kernel values in float32.
     X = rng.uniform(-1, 1, (900, 2)).astype(np.float32)
@@ -167,11 +179,11 @@ def test_alphas_below_the_rounding_errors_are_not_chosen(rng):
     assert fit._Probe(KERNEL, 1.0, left, np.arange(900)).loss_and_slope(1e-3) == (np.inf, 0.0)
     # The factor of a region, and its coefficients, are then those of float64.
     roots = np.sqrt(left.weights)[:, None]
-    assert fit._region_factor(fit.kernel_values(KERNEL, X, X), 1e-3, roots).dtype == np.float64
+    assert fit._region_factor(KERNEL, X, 1e-3, roots).dtype == np.float64
     chosen, double = fit._Choice(1.0, 1e-3, 0.5), replace(left, X=X.astype(np.float64))
     single, exact = (fit._region_fit(KERNEL, chosen, rows, np.arange(900), np.array([0])) for rows in (left, double))
     values = KERNEL(X.astype(np.float64))
-    np.testing.assert_allclose(values @ single.coefs, values @ exact.coefs, atol=1e-3)
+    np.testing.assert_allclose(values @ single.coefs, values @ exact.coefs, atol=1e-6)
     found = learned(KERNEL, left)
     assert found is None or all(np.isfinite(model.coefs).all() for model in found.models)
 

@@ -470,7 +470,7 @@ def _region_fit(
     order = np.argsort(np.where(held_out, 2, has_column), kind="stable")
     rows, first = part[order], int((~held_out).sum())
     X, roots = residuals.X[rows] * residuals.X.dtype.type(chosen.scale), np.sqrt(residuals.count(rows))[:, None]
-    factor = _region_factor(kernel_matrix(kernel, X), chosen.alpha, roots)
+    factor = _region_factor(kernel, X, chosen.alpha, roots)
     both = np.concatenate([residuals.errors[rows], residuals.training_fit_errors[rows]], axis=1)
     solved = (roots * both).astype(factor.dtype)
     solve_transposed(factor, solved)
@@ -496,15 +496,16 @@ def _columns_of_inverse(factor: np.ndarray, order: np.ndarray, columns: np.ndarr
     return inverse
 
 
-def _region_factor(matrix: np.ndarray, alpha: float, roots: np.ndarray) -> np.ndarray:
-    """Return the Cholesky factor U of ``S K S + alpha I``, given `kernel_matrix` K and the diagonal `roots` of S.
+def _region_factor(kernel: Kernel, X: np.ndarray, alpha: float, roots: np.ndarray) -> np.ndarray:
+    """Return the Cholesky factor U of ``S K S + alpha I`` for the rows `X`; `roots` is the diagonal of S.
 
     It is in float64 if rounding errors of float32 exceed alpha. Entries below its diagonal are arbitrary.
     """
     try:
+        matrix = kernel_matrix(kernel, X)
         return _factor(matrix, alpha, roots.astype(matrix.dtype))
     except np.linalg.LinAlgError:
-        return _factor(matrix.astype(np.float64), alpha, roots)
+        return _factor(kernel_matrix(kernel, X.astype(np.float64)), alpha, roots)
 
 
 def _factor(matrix: np.ndarray, alpha: float, roots: np.ndarray) -> np.ndarray:
