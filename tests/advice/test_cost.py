@@ -164,7 +164,21 @@ def test_all_of_few_rows_are_left_out_for_trees():
     """Below 4,000 rows, trees are judged by all rows, whose errors in the kernel model are computed."""
     below, above = (cost(n, 10, 2048, kernel="auto").seconds_of("rows left out") for n in (3999, 4001))
     assert below > 2 * above
-    assert cost(3999, 10, 2048, kernel="gaussian").seconds_of("rows left out") == pytest.approx(above)
+    few = cost(3999, 10, 2048, kernel="gaussian").seconds_of("rows left out")
+    whitened = 1800 * REFERENCE.products(2048.0**2, 4)
+    assert few == pytest.approx(above - whitened)
+
+
+def test_features_of_landmarks_are_whitened_after_a_search():
+    n, m = 10**6, 1024
+    plain, whitened = (cost(n, 28, m, kernel=kernel).seconds_of("features") for kernel in ("gaussian", "auto"))
+    assert whitened - plain == pytest.approx(REFERENCE.products(n * float(m) ** 2, 4))
+
+
+def test_trees_of_many_rows_are_grown_once():
+    """At most one row in eight is left out of the trees, so that they are kept."""
+    few, many = (cost(n, 10, 512, kernel="auto").seconds_of("growth") for n in (30_000, 40_000))
+    assert few > 1.3 * many
 
 
 def test_kinds_of_maps_and_their_seconds():

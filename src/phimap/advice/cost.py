@@ -18,6 +18,7 @@ from phimap.learn.blocks.triangle import BLOCK, STRIP
 from phimap.learn.ridge.cost import HALF_SPEED, MAKING
 from phimap.learn.ridge.nystroem_preconditioner import SAMPLED_FROM, SKETCH_ROWS
 from phimap.learn.rows.validation import n_extreme, n_held_out
+from phimap.learn.search.effort import TRIAL_ROWS
 from phimap.projections import WIDEST_DESIGN
 from phimap.theory.machine import REFERENCE, Machine
 
@@ -36,14 +37,13 @@ _MOMENT_BYTES, _SUM_BYTES = 150, 12
 # search. Second line: for corrections, for each row in corrections, and in a tree for each column and for each number
 # and target of a row. The operations of search, corrections and trees depend on the data: on ten tables most were
 # between half and twice these numbers.
-_DRAW, _SEARCH, _SEARCH_COLUMN = 1e7, 6.5e11, 2e9
-_CORRECTIONS, _CORRECTED_ROW, _TREE_COLUMN, _TREE_CELL = 1e11, 4e6, 5e6, 7e2
-# Typical share of the largest number of boosting rounds. Number of times that trees are grown, in units of a growth on
-# all rows, with and without folds: on two thirds of the rows for each of three folds, or on the training part; then on
-# all rows. The growth on all rows is counted for large tables too, although `with_trees` omits it there.
-_ROUNDS, _FOLDED_GROWTHS, _GROWTHS = 0.6, 3, 2
-# Number of rows whose leave-one-out errors are computed for intervals. If trees are grown in folds, all rows are used.
-_LEFT_OUT = 1800
+_DRAW, _SEARCH, _SEARCH_COLUMN = 1e7, 2.6e11, 5e8
+_CORRECTIONS, _CORRECTED_ROW, _TREE_COLUMN, _TREE_CELL = 7e10, 4e6, 5e6, 7e2
+# Typical share of the largest number of boosting rounds.
+_ROUNDS = 0.3
+# Number of rows whose leave-one-out errors are computed for intervals, without and with corrections. If trees are grown
+# in folds, all rows are used.
+_LEFT_OUT, _LEFT_OUT_OF_CORRECTIONS = 1800, 1024
 # The choice of alpha begins with the eigenvalue problem of `EXACT_ORDER` of the m features. Its operations divided by
 # the cube of this order are `_EIGENVECTORS`. `_CUBE` is the operations of all factorisations divided by ``m^3``, and
 # `_SQUARE` is the operations of all Lanczos steps divided by ``m^2``.
@@ -225,10 +225,11 @@ def cost(
     -----
     Let the machine take ``c_f`` seconds to read a number of the file, and ``c_m`` seconds to form a feature of a row.
     The parts of a pass are: reading, ``c_f n d``; features, ``c_m n m``; the Gram matrix, ``n m^2`` operations in the
-    dtype of the features; sums, ``16 n m`` bytes. The choice of alpha takes ``5/6 m^3 + 6000 m^2`` operations in
-    float64. Conjugate gradients take ``4 n m (k + 12)`` operations in a pass with k columns, where 12 accounts for the
-    lower speed of narrow products, and a sketch of 1,024 directions. The time of stages that go over rows is divided by
-    the number of cores. Without a cluster, one thread reads while the others compute.
+    dtype of the features; sums, ``16 n m`` bytes. After a search, ``n m^2`` operations whiten features of landmarks.
+    The choice of alpha takes ``5/6 m^3 + 6000 m^2`` operations in float64. Conjugate gradients take ``4 n m (k + 12)``
+    operations in a pass with k columns, where 12 accounts for the lower speed of narrow products, and a sketch of 1,024
+    directions. The time of stages that go over rows is divided by the number of cores. Without a cluster, one thread
+    reads while the others compute.
 
     The bytes are computed from the known memory of the solver and of the batches of a learner. Added to them are the
     rows, the validation rows, and what a process holds before the fit.
@@ -239,10 +240,10 @@ def cost(
 
     **Error.** Fits by factorisation on one thread took 0.8 to 1.4 times the predicted seconds, and 0.8 to 1 times the
     predicted bytes (``benchmarks/cost.py --scale 0.3``, a busy machine, 24 November 2026). Conjugate gradients took up
-    to 3.6 times the predicted seconds if the preconditioner had to grow. Whole fits that search a kernel took 0.4 to
-    1.8 times the predicted seconds on ten tables of 400 to 46,000 rows (27 November 2026), because the data decide how
-    long search, corrections and trees take, and which map of which width is chosen. All seconds hold for an idle
-    machine. What a cluster adds is computed, not measured.
+    to 3.6 times the predicted seconds if the preconditioner had to grow. Whole fits that search a kernel took 0.5 to
+    1.6 times the seconds predicted for the width that they chose, on the 32 tables of 2,700 to 113,000 rows to which
+    the counts of search, corrections and trees were fitted (1 December 2026): the data decide how long these stages
+    take. All seconds hold for an idle machine. What a cluster adds is computed, not measured.
 
     **Cost** none.
 
@@ -310,7 +311,10 @@ class _Clock:
 
     def _features(self, n_rows: float) -> float:
         """Seconds that one core takes to form the features of `n_rows` rows."""
-        return n_rows * self.work.n_components * self.feature_seconds * self.work.itemsize / 4
+        m, itemsize = self.work.n_components, self.work.itemsize
+        # A search usually chooses landmarks, whose kernel values are multiplied by a triangular matrix.
+        whitening = self.machine.products(n_rows * float(m) ** 2, itemsize) if self.work.search else 0.0
+        return n_rows * m * self.feature_seconds * itemsize / 4 + whitening
 
     def _narrow(self, operations_a_feature: float, columns: float) -> float:
         """Seconds that one core takes for products of the features with a few columns.
@@ -326,7 +330,10 @@ class _Clock:
         work = self.work
         parts = {"drawing": self.machine.products(_DRAW * work.n_components, 4)}
         if work.search:
-            parts["search"] = self.machine.products(_SEARCH + _SEARCH_COLUMN * work.n_columns, 4) / work.threads
+            # Half of the operations grow with the number of rows of the largest trials.
+            share = (1 + min(work.n_train, TRIAL_ROWS) / TRIAL_ROWS) / 2
+            operations = share * _SEARCH + _SEARCH_COLUMN * work.n_columns
+            parts["search"] = self.machine.products(operations, 4) / work.threads
         return StageCost("search" if work.search else "feature map", parts, sum(parts.values()))
 
     def _gram(self, moments: float) -> StageCost:
@@ -365,15 +372,15 @@ class _Clock:
     def _intervals(self) -> StageCost:
         """The stage that computes leave-one-out errors for intervals, in one process."""
         work, machine, m = self.work, self.machine, float(self.work.n_components)
-        rows = work.n_train if work.grows_trees and work.trees_in_folds else min(work.n_train, _LEFT_OUT)
+        most = _LEFT_OUT_OF_CORRECTIONS if work.corrects else _LEFT_OUT
+        rows = work.n_train if work.grows_trees and work.trees_in_folds else min(work.n_train, most)
         parts = {
             "rows left out": self._features(rows) + machine.products(4 * rows * m**2, 8),
             "factorisation": machine.products(m**3 / 3, 8),
         }
         if work.corrects:
-            # Corrections need outputs in float64 for all rows. They also need a solution for each row that is left out,
-            # and for rows of its region.
-            parts["corrections"] = 6 * self._features(work.n_train) + machine.products(16 * rows * m**2, 8)
+            # Corrections need the features of all rows once more, and a solution for each row that is left out.
+            parts["corrections"] = self._features(work.n_train) + machine.products(4 * rows * m**2, 8)
         parts = {part: seconds / work.threads for part, seconds in parts.items()}
         return StageCost("intervals", parts, sum(parts.values()))
 
@@ -382,7 +389,7 @@ class _Clock:
         from phimap.learn.average import most_rounds
 
         work = self.work
-        n_trees = _ROUNDS * most_rounds(work.n_targets) * (_FOLDED_GROWTHS if work.trees_in_folds else _GROWTHS)
+        n_trees = _ROUNDS * most_rounds(work.n_targets) * work.n_growths
         cells = _TREE_CELL * work.n_train * (work.n_columns + work.n_targets)
         growth = self.machine.products(n_trees * (_TREE_COLUMN * work.n_columns + cells), 4)
         # `_over_rows` divides by the number of all threads, but trees may grow on fewer threads.

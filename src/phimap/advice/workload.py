@@ -13,6 +13,7 @@ from phimap.learn.registry import MEMBERS, choose
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradients
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.rows.batches import RowShape, batch_rows, smallest_batch
+from phimap.learn.rows.samples import CAPACITY
 from phimap.theory.machine import FORMATS
 
 # The solvers of learners. "passes" stands for the solver of losses that are not squared errors.
@@ -20,9 +21,6 @@ SOLVERS = ("auto", "cholesky", "cg", "passes")
 # Number of passes that is assumed if the user gives none. In a fit, the passes end when the solver has converged. 4 to
 # 24 passes were counted.
 _PASSES = 20
-# Least number of rows for corrections, which only a searched kernel has. Bytes that corrections take for each target of
-# a row.
-_CORRECTED_ROWS, _CORRECTED_BYTES = 8000, 48
 # Bytes of a part of a table that is one task of a cluster: the default of Dask's readers.
 _PART_BYTES = 128 * 2**20
 # A memory budget so large that it does not limit anything.
@@ -165,12 +163,12 @@ class Workload:
 
     @property
     def corrects(self) -> bool:
-        """Whether corrections are tried: after a search, with Cholesky on one worker, for enough rows.
+        """Whether corrections are tried: after a search, with Cholesky on one worker, for enough rows."""
+        # The learners' module is imported only for a plan that needs it.
+        from phimap.learn.correct import suffice_for_corrections
 
-        The rows must fit a quarter of the budget.
-        """
-        n_bytes = self.n_train * (8 * self.n_columns + _CORRECTED_BYTES * self.n_targets)
-        enough = self.n_train >= max(_CORRECTED_ROWS, 2 * self.n_components) and n_bytes <= self.budget // 4
+        sizes = self.n_train, self.n_columns, self.n_targets, self.n_components
+        enough = suffice_for_corrections(*sizes, self.budget)
         return self.search and self.solver == "cholesky" and self.workers == 1 and enough
 
     @property
@@ -179,7 +177,6 @@ class Workload:
 
         The memory of the trees must fit a quarter of the budget.
         """
-        # The learners' module is imported only for a plan that needs it.
         from phimap.learn.average import LEAST_ROWS, trees_memory
 
         n_bytes = trees_memory(self.n_train, self.n_columns, self.n_targets)
@@ -192,6 +189,17 @@ class Workload:
         from phimap.learn.average import FOLDED_ROWS
 
         return self.n_train < FOLDED_ROWS
+
+    @property
+    def n_growths(self) -> int:
+        """Number of times that all trees are grown, in units of a growth on all rows.
+
+        They are grown on two thirds of the rows for each of three folds, or on the training part; then on all rows,
+        unless few rows were left out.
+        """
+        from phimap.learn.average import FEW_LEFT_OUT
+
+        return 3 if self.trees_in_folds else 1 + (self.n_train < CAPACITY * FEW_LEFT_OUT)
 
     @property
     def tree_threads(self) -> int:

@@ -67,9 +67,9 @@ _FEW_LEAVES = 16
 # Bytes that one bin takes: three sums in float64 for each leaf of the trees that grow at the same time, one a fold and
 # one for all rows.
 _BIN_BYTES = 24 * max((FOLDS + 1) * _FEW_LEAVES, 2 * _ONE.n_leaves, 2 * _SEVERAL.n_leaves)
-# If at most one row in this number is left out, the trees that were grown without these rows are kept. Trees of all
-# rows would take as long again.
-_FEW_LEFT_OUT = 8
+#: If at most one row in this number is left out, the trees that were grown without these rows are kept. Trees of all
+#: rows would take as long again.
+FEW_LEFT_OUT = 8
 # Trees are kept only if they lower the squared error by at least `_LEAST_GAIN` times the squared error without trees.
 # This gain must also be at least `_LEAST_RATIO` times its standard error over rows or units.
 _LEAST_GAIN, _LEAST_RATIO = 0.005, 1.0
@@ -158,7 +158,7 @@ def with_trees(
             for fold in range(folds.max() + 1)
         ]
         criterion = Criterion.of(settings.scoring, fitted.targets)
-        grows_again = len(parts) > 1 or len(held) * _FEW_LEFT_OUT > len(keys)
+        grows_again = len(parts) > 1 or len(held) * FEW_LEFT_OUT > len(keys)
         of_all = [boosting_of(every)] if grows_again else []
         # Several threads grow the trees of all rows at the same time. A single thread grows them once the number of
         # rounds is known, so that it grows no round too many.

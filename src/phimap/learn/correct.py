@@ -95,11 +95,16 @@ def may_correct(fitted: Fitted, rows: Any, n_rows: int, settings: FitSettings) -
     The user must request corrections, and the kernel must be stationary and chosen automatically. The rows must be on
     this machine, dense, not images, numerous enough, and fit the byte budget.
     """
-    inputs, m = fitted.inputs, fitted.map.width
+    inputs, targets = fitted.inputs, fitted.targets
     wanted = settings.corrections and settings.searches_kernel and fitted.map.kernel.is_stationary
     if not wanted or not isinstance(rows, Iterable) or inputs.sparse or inputs.image_shape is not None:
         return False
+    return suffice_for_corrections(n_rows, inputs.width, targets.n_outputs, fitted.map.width, settings.memory)
+
+
+def suffice_for_corrections(n_rows: int, n_columns: int, n_outputs: int, n_components: int, memory: int) -> bool:
+    """Whether the rows are numerous enough for corrections, and fit a quarter of the byte budget `memory`."""
     # Only one thread is counted, so that the number of threads does not affect the choice.
-    spare = settings.memory - RidgeSolver.memory(None, m) - corrections_memory(m)
-    n_bytes = n_rows * (inputs.width * 8 + fitted.targets.n_outputs * 8 * (5 + MOST_PARTITIONS))
-    return n_rows >= max(_LEAST_ROWS, 2 * m) and n_bytes <= min(spare, settings.memory // 4)
+    spare = memory - RidgeSolver.memory(None, n_components) - corrections_memory(n_components)
+    n_bytes = n_rows * (n_columns * 8 + n_outputs * 8 * (5 + MOST_PARTITIONS))
+    return n_rows >= max(_LEAST_ROWS, 2 * n_components) and n_bytes <= min(spare, memory // 4)
