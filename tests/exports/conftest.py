@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from copy import copy
 from dataclasses import replace
 from functools import cache
@@ -14,8 +15,6 @@ import pandas as pd
 import pytest
 
 import phimap as pm
-from phimap.learn import correct
-from phimap.learn.corrections import fit as corrections_fit
 from phimap.learn.rows.column_forms import Ranks
 from phimap.learn.rows.scaling import Scaling
 from tests.fuzz.samples import averaged
@@ -84,8 +83,11 @@ def corrected() -> Any:
     rng = np.random.default_rng(2)
     X = rng.uniform(-1, 1, (2400, 3))
     y = np.sin(6 * X[:, 0]) * X[:, 1] + 0.01 * rng.standard_normal(len(X))
-    limits = {"_MOST_ROWS": 300, "MOST_PARTITIONS": 2, "_GAIN": -np.inf}
-    with patch.object(correct, "_LEAST_ROWS", 0), patch.multiple(corrections_fit, **limits):
+    limits = {"correct._LEAST_ROWS": 0, "corrections.regions.MOST_ROWS": 300}
+    limits |= {"corrections.fit.MOST_PARTITIONS": 2, "corrections.fit._GAIN": -np.inf}
+    with ExitStack() as stack:
+        for name, value in limits.items():
+            stack.enter_context(patch(f"phimap.learn.{name}", value))
         # Trees have models of their own.
         return pm.KernelRegressor(n_components=64, trees=None, random_state=0).fit(X, y)
 

@@ -69,7 +69,7 @@ def test_outputs_of_float32_features_are_those_of_float64_features(data, rng):
 def test_corrected_errors_are_those_of_models_without_the_rows(data, units, n_models, rng, monkeypatch):
     X, Y, weights = data
     for name, value in {
-        "fit._MOST_ROWS": 130,
+        "regions.MOST_ROWS": 130,
         "fit.MOST_PARTITIONS": n_models,
         "fit._GAIN": -np.inf,
         "fit._MOST_SHARE": np.inf,

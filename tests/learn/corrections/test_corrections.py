@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from phimap.kernels import Matern
-from phimap.learn.corrections import fit
+from phimap.learn.corrections import choice, fit, region_fit
+from phimap.learn.corrections.corrections import moved_rows
 from phimap.learn.corrections.residuals import Residuals
 from phimap.records import equal_records
 
@@ -29,7 +30,7 @@ def learned(*given, **options):
 
 
 def test_corrections_are_means_of_exact_ridge_regression_in_each_region(rng, monkeypatch):
-    monkeypatch.setattr(fit, "_MOST_ROWS", 300)
+    monkeypatch.setattr("phimap.learn.corrections.regions.MOST_ROWS", 300)
     monkeypatch.setattr(fit, "_GAIN", -np.inf)
     left = residuals(rng, 1.0, t=2)
     found = learned(KERNEL, left)
@@ -44,12 +45,12 @@ def test_corrections_are_means_of_exact_ridge_regression_in_each_region(rng, mon
             expected[new == region] += KERNEL(X[new == region] * found.scale, rows) @ A / len(found.models)
     np.testing.assert_allclose(found.outputs(X, 1), found.shrinkage * expected, atol=1e-8)
     # The alpha is one of the grid.
-    assert found.alpha in fit._ALPHAS
+    assert found.alpha in choice._ALPHAS
 
 
 def test_partitions_are_added_where_edges_of_regions_err(rng, monkeypatch):
     """In small regions most rows are near an edge. Mutant: the first partition alone."""
-    monkeypatch.setattr(fit, "_MOST_ROWS", 60)
+    monkeypatch.setattr("phimap.learn.corrections.regions.MOST_ROWS", 60)
     left = residuals(rng, 1.0, n=2000)
     found = learned(KERNEL, left)
     X = rng.uniform(-1, 1, (500, 2))
@@ -65,7 +66,7 @@ def test_partitions_are_added_where_edges_of_regions_err(rng, monkeypatch):
 
 
 def test_a_partition_that_gains_too_little_is_not_added(rng, monkeypatch):
-    monkeypatch.setattr(fit, "_MOST_ROWS", 60)
+    monkeypatch.setattr("phimap.learn.corrections.regions.MOST_ROWS", 60)
     left = residuals(rng, 1.0, n=2000)
     shares = []
     for gain in (-np.inf, fit._GAIN):
@@ -87,7 +88,7 @@ def test_a_single_region_has_a_single_partition(rng):
 
 
 def test_out_of_range_is_twice_the_largest_step(rng, monkeypatch):
-    monkeypatch.setattr(fit, "_MOST_ROWS", 300)
+    monkeypatch.setattr("phimap.learn.corrections.regions.MOST_ROWS", 300)
     left = residuals(rng, 1.0)
     found = learned(KERNEL, left)
     regions, rows = found.models[0].partition.assign(left.X), left.X * found.scale
@@ -108,16 +109,15 @@ def test_rows_of_weight_w_count_like_w_rows(rng):
     often = Residuals(
         left.X[repeat], None, *(part[repeat] for part in (left.keys, left.errors, left.held_out)), left.errors[repeat]
     )
-    chosen = fit._Choice(2.0, 0.3, 0.5)
     one, other = (
-        fit._region_fit(KERNEL, chosen, rows, np.arange(len(rows.X)), np.array([0])) for rows in (left, often)
+        region_fit.fit_region(KERNEL, 2.0, 0.3, rows, np.arange(len(rows.X)), np.array([0])) for rows in (left, often)
     )
     new = rng.uniform(-1, 1, (20, 2))
     values = KERNEL(2 * new, 2 * left.X)
     np.testing.assert_allclose(values @ one.coefs, values[:, repeat] @ other.coefs, rtol=1e-8)
     twice = np.repeat(one.validation_errors, weights[left.held_out].astype(int), axis=0)
     np.testing.assert_allclose(other.validation_errors, twice, rtol=1e-8)
-    probes = [fit._Probe(KERNEL, 2.0, rows, np.arange(len(rows.X))).loss_and_slope(0.3) for rows in (left, often)]
+    probes = [choice._Probe(KERNEL, 2.0, rows, np.arange(len(rows.X))).loss_and_slope(0.3) for rows in (left, often)]
     np.testing.assert_allclose(probes[0], probes[1], rtol=1e-8)
 
 
@@ -128,14 +128,16 @@ def test_errors_of_a_region_are_those_of_its_probe(weighted, rng):
     part = np.flatnonzero(left.X[:, 0] > 0)
     validation, training = (np.flatnonzero(left.held_out[part] == held_out) for held_out in (True, False))
     columns = np.array([validation[1], training[7], training[2]])
-    found = fit._region_fit(KERNEL, fit._Choice(4.0, 0.1, 0.5), left, part, columns)
-    loss, slope = fit._Probe(KERNEL, 4.0, left, part).loss_and_slope(0.1)
+    found = region_fit.fit_region(KERNEL, 4.0, 0.1, left, part, columns)
+    loss, slope = choice._Probe(KERNEL, 4.0, left, part).loss_and_slope(0.1)
     assert left.loss(part[left.held_out[part]], found.validation_errors) == pytest.approx(loss, rel=1e-10)
     roots = np.sqrt(left.count(part))
     matrix = KERNEL(4.0 * left.X[part]) * np.outer(roots, roots) + 0.1 * np.eye(part.size)
     np.testing.assert_allclose(found.inverse, np.linalg.inv(matrix)[:, columns], atol=1e-10)
     step = 1e-4
-    above, below = (fit._Probe(KERNEL, 4.0, left, part).loss_and_slope(0.1 * np.exp(way * step))[0] for way in (1, -1))
+    above, below = (
+        choice._Probe(KERNEL, 4.0, left, part).loss_and_slope(0.1 * np.exp(way * step))[0] for way in (1, -1)
+    )
     assert slope == pytest.approx((above - below) / (2 * step), rel=1e-5)
 
 
@@ -152,20 +154,20 @@ def test_float32_rows_choose_as_float64_rows(rng):
 def test_tiny_kernel_values_are_in_float64(rng):
     # Products of values below 1e-19 are subnormal in float32.
     X = rng.uniform(-1, 1, (50, 2)).astype(np.float32)
-    assert fit.kernel_values(KERNEL, X, X).dtype == np.float32
-    values = fit.kernel_values(KERNEL, 20 * X, 20 * X)
+    assert region_fit.kernel_values(KERNEL, X, X).dtype == np.float32
+    values = region_fit.kernel_values(KERNEL, 20 * X, 20 * X)
     assert values.dtype == np.float64
     np.testing.assert_allclose(values, KERNEL((20 * X).astype(np.float64)), rtol=1e-4, atol=1e-18)
 
 
 @pytest.mark.parametrize("n_rows", [1, 16, 50])
 def test_kernel_matrices_have_the_pairs_from_the_diagonal_on(n_rows, rng, monkeypatch):
-    monkeypatch.setattr(fit, "_BLOCK_ROWS", 16)
+    monkeypatch.setattr(region_fit, "_BLOCK_ROWS", 16)
     X = rng.uniform(-1, 1, (n_rows, 2)).astype(np.float32)
     # Tiny values occur in the last blocks only. They make the whole matrix float64.
     for far in (0, 20):
         X[32:] += np.float32(far)
-        matrix = fit.kernel_matrix(KERNEL, X)
+        matrix = region_fit.kernel_matrix(KERNEL, X)
         assert matrix.dtype == (np.float64 if far and n_rows > 32 else np.float32)
         np.testing.assert_allclose(np.triu(matrix), np.triu(KERNEL(X.astype(np.float64))), rtol=1e-5, atol=1e-6)
 
@@ -176,12 +178,14 @@ def test_alphas_below_the_rounding_errors_are_not_chosen(rng):
     X[:10] = X[0]
     left = replace(residuals(rng, 1.0), X=X, weights=np.where(np.arange(900) < 10, 1e6, 1.0))
     left = replace(left, held_out=left.held_out & (np.arange(900) >= 10))
-    assert fit._Probe(KERNEL, 1.0, left, np.arange(900)).loss_and_slope(1e-3) == (np.inf, 0.0)
+    assert choice._Probe(KERNEL, 1.0, left, np.arange(900)).loss_and_slope(1e-3) == (np.inf, 0.0)
     # The factor of a region, and its coefficients, are then those of float64.
     roots = np.sqrt(left.weights)[:, None]
-    assert fit._region_factor(KERNEL, X, 1e-3, roots).dtype == np.float64
-    chosen, double = fit._Choice(1.0, 1e-3, 0.5), replace(left, X=X.astype(np.float64))
-    single, exact = (fit._region_fit(KERNEL, chosen, rows, np.arange(900), np.array([0])) for rows in (left, double))
+    assert region_fit._region_factor(KERNEL, X, 1e-3, roots).dtype == np.float64
+    double = replace(left, X=X.astype(np.float64))
+    single, exact = (
+        region_fit.fit_region(KERNEL, 1.0, 1e-3, rows, np.arange(900), np.array([0])) for rows in (left, double)
+    )
     values = KERNEL(X.astype(np.float64))
     np.testing.assert_allclose(values @ single.coefs, values @ exact.coefs, atol=1e-6)
     found = learned(KERNEL, left)
@@ -207,7 +211,7 @@ def test_errors_of_validation_rows_are_of_models_without_them(rng):
 
 def test_the_shrinkage_makes_the_validation_error_least(monkeypatch):
     # With the smallest alpha, which few validation rows may choose, the corrections follow noise.
-    monkeypatch.setattr(fit, "_choose", lambda *_: fit._Choice(2.0, 1e-3, 0.9))
+    monkeypatch.setattr(fit, "choose", lambda *_: choice.Choice(2.0, 1e-3, 0.9))
     left = residuals(np.random.default_rng(0), 0.3)
     found = learned(KERNEL, left)
     before = left.training_fit_errors[left.held_out][np.argsort(left.keys[left.held_out])]
@@ -216,7 +220,7 @@ def test_the_shrinkage_makes_the_validation_error_least(monkeypatch):
     assert min(losses) == losses[1]
     assert found.shrinkage < 0.95
     # Where all of the correction is too little, no more than all of it is added.
-    monkeypatch.setattr(fit, "_choose", lambda *_: fit._Choice(2.0, 10.0, 0.9))
+    monkeypatch.setattr(fit, "choose", lambda *_: choice.Choice(2.0, 10.0, 0.9))
     assert learned(KERNEL, left).shrinkage == 1
 
 
@@ -226,7 +230,7 @@ def test_roots_of_similar_shares_are_compared_at_all_validation_rows(rng, monkey
     def learned_with(share_of_poor):
         shares = {True: 0.5, False: share_of_poor}
         monkeypatch.setattr(
-            fit, "_choose", lambda kernel, regions, _: fit._Choice(1.0, 0.1, shares[regions.root is None])
+            fit, "choose", lambda kernel, regions, _: choice.Choice(1.0, 0.1, shares[regions.root is None])
         )
         return learned(KERNEL, left, (None, poor))
 
@@ -243,14 +247,14 @@ def test_nothing_is_learned_from_noise(seed):
 
 
 def test_equal_rows_make_no_region_that_is_too_large(rng, monkeypatch):
-    monkeypatch.setattr(fit, "_MOST_ROWS", 100)
+    monkeypatch.setattr("phimap.learn.corrections.regions.MOST_ROWS", 100)
     left = residuals(rng, 1.0)
     assert learned(KERNEL, left) is not None
     assert learned(KERNEL, replace(left, X=np.where(left.X[:, :1] > 0, 0.5, left.X))) is None
 
 
 def test_same_for_any_number_of_threads(rng, monkeypatch):
-    monkeypatch.setattr(fit, "_MOST_ROWS", 200)
+    monkeypatch.setattr("phimap.learn.corrections.regions.MOST_ROWS", 200)
     left = residuals(rng, 1.0)
     one, four = (learned(KERNEL, left, n_jobs=n_jobs) for n_jobs in (1, 4))
     assert equal_records(one, four)
@@ -260,7 +264,7 @@ def test_same_for_any_number_of_threads(rng, monkeypatch):
 @pytest.mark.parametrize("root", [np.array([1e-3, 1.0]), np.array([[0.5, 0.5], [0.5, 0.5005]])])
 def test_a_root_undoes_a_metric_that_hides_a_column(root, rng):
     left = residuals(rng, 1.0)
-    hidden = replace(left, X=fit.moved_rows(left.X, root))
+    hidden = replace(left, X=moved_rows(left.X, root))
     back = np.linalg.inv(root) if root.ndim == 2 else 1 / root
     found = learned(KERNEL, hidden, (None, back))
     assert found.root is back
