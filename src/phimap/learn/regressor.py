@@ -187,8 +187,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     The search fits small maps on random rows and validates them on other rows: on a quarter of the sample, or by
     three-fold cross-validation below 1,500 rows. It chooses the width of every kernel, then learns metrics by
     the gradient of a held-out error. The best candidates continue with more rows and more features. ``effort="fast"``
-    takes 256 features on 2,000 rows and 512 on 4,000. ``"normal"`` takes 256 on 2,500, 512 on 5,000, and 1,024 on 8,000
-    if the error falls. ``"thorough"`` takes 512 on 5,000, 1,024 on 8,000 and 2,048 on 16,000.
+    takes 256 features on 2,500 rows and 512 on 5,000. ``"normal"`` continues with 1,024 on 8,000 if the error falls.
+    ``"thorough"`` takes 512 on 5,000, 1,024 on 8,000 and 2,048 on 16,000.
 
     With ``loss="huber"`` the problem is to minimise ``sum_i 2 s^2 l(e_i / s) + alpha |W|^2``, where l is half the
     square up to 1.35 and its tangent beyond. The scale s makes the mean of ``min(e^2, (1.35 s)^2)`` equal to ``s^2``,

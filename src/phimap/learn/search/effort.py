@@ -78,7 +78,7 @@ class Effort:
 
 
 EFFORTS = {
-    "fast": Effort((256, 512), (2000, 4000), 1, 4, 14, 6, 4, np.inf, 6e10, mixture_steps=30, mixture_starts=2),
+    "fast": Effort((256, 512), (2500, 5000), 1, 4, 14, 6, 4, np.inf, 6e10, mixture_steps=30, mixture_starts=2),
     "normal": Effort((256, 512, 1024), (2500, 5000, 8000), 1, 7, 14, 6, 10, 0.1, 1.8e11),
     "thorough": Effort((512, 1024, 2048), (5000, 8000, 16_000), 2, 7, 24, 6, 16, -np.inf, np.inf, True, 200, 8),
 }
