@@ -25,7 +25,7 @@ from phimap.learn.search.kernel import KernelSpec
 from phimap.learn.search.log import TrialEntry, TrialLog
 from phimap.learn.search.rung import KernelCandidate, Rung
 from phimap.learn.search.sample import SearchSample
-from phimap.learn.search.search import _improved, search
+from phimap.learn.search.search import _improved, _refined, search
 from phimap.learn.search.trial import TrialResult
 from phimap.learn.search.width import most_components
 from phimap.ops import numpy_ops
@@ -302,6 +302,7 @@ def test_a_small_budget_runs_fewer_trials_at_once():
     effort = EFFORTS["normal"]
     trial = trial_bytes(max(effort.n_components))
     assert [effort.threads(budget, 8) for budget in (trial // 2, 3 * trial + 1, 100 * trial)] == [1, 3, 8]
+    assert [effort.within(budget).widest for budget in (2**20, 2**27, 2**30)] == [256, 1024, 2048]
 
 
 def test_a_fixed_kernel_is_not_searched(rng):
@@ -420,6 +421,33 @@ def test_the_third_rung_follows_where_the_error_still_falls(noisy, rng):
     assert len(log.errors) <= 25
     last = log.errors[log.n_components == log.n_components.max()].min()
     assert last <= 1.02 * log.errors.min()
+
+
+@pytest.mark.parametrize(
+    ("refined", "doubled", "widest", "expected", "error"),
+    [
+        (0.96, 0.8, 2048, [(1024, 10), (2048, 2)], 0.96 * 0.8 * 0.96),
+        (0.98, 0.8, 2048, [(1024, 10)], 0.98),
+        (0.96, 0.95, 2048, [(1024, 10)], 0.96 * 0.95),
+        (0.96, 0.8, 1024, [(1024, 10)], 0.96),
+    ],
+)
+def test_a_metric_is_refined_with_more_features_where_both_lower_the_error(
+    refined, doubled, widest, expected, error, monkeypatch
+):
+    def times(one, factor):
+        return replace(one, result=TrialResult(one.error * factor, 6, []))
+
+    rounds = []
+    monkeypatch.setattr(Rung, "evaluate", lambda rung, ones: [times(one, doubled) for one in ones])
+    monkeypatch.setattr(
+        Rung, "refine_metric", lambda rung, one, most: rounds.append((rung.n_components, most)) or times(one, refined)
+    )
+    rung = Rung(SearchSample(np.zeros((8, 1)), np.zeros((8, 1)), np.ones(8)), 1024, 0, 1, TrialLog())
+    one = replace(KernelCandidate.start(radial(0.5, ()), rung), result=TrialResult(1.0, 6, []))
+    found = _refined(one, rung, replace(EFFORTS["normal"], widest=widest))
+    assert rounds == expected
+    assert found.error == pytest.approx(error)
 
 
 @pytest.mark.parametrize("n_rows", [800, 3000])

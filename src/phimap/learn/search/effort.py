@@ -40,6 +40,8 @@ class Effort:
         number of steps of a stage.
     rounds : int
         Maximum number of rounds in which a learned metric is refined by the gradients of the fits.
+    widest : int
+        Largest number of features with which a metric is refined after the last rung.
     least_fall : float
         The third rung follows only if the least error has fallen by this share between the first two rungs.
     most_products : float
@@ -58,6 +60,7 @@ class Effort:
     stages: int
     steps: int
     rounds: int
+    widest: int
     least_fall: float
     most_products: float
     combines: bool = False
@@ -74,11 +77,12 @@ class Effort:
         In addition to a trial, a rung holds the maps of the candidates that it compares.
         """
         most = max(width for width in _WIDTHS if width == _WIDTHS[0] or trial_bytes(width) + 40 * width**2 <= budget)
-        return replace(self, n_components=tuple(min(width, most) for width in self.n_components))
+        narrower = tuple(min(width, most) for width in self.n_components)
+        return replace(self, n_components=narrower, widest=min(self.widest, most))
 
 
 EFFORTS = {
-    "fast": Effort((256, 512), (2500, 5000), 1, 4, 14, 6, 4, np.inf, 6e10, mixture_steps=30, mixture_starts=2),
-    "normal": Effort((256, 512, 1024), (2500, 5000, 8000), 1, 7, 14, 6, 10, 0.1, 1.8e11),
-    "thorough": Effort((512, 1024, 2048), (5000, 8000, 16_000), 2, 7, 24, 6, 16, -np.inf, np.inf, True, 200, 8),
+    "fast": Effort((256, 512), (2500, 5000), 1, 4, 14, 6, 4, 512, np.inf, 6e10, mixture_steps=30, mixture_starts=2),
+    "normal": Effort((256, 512, 1024), (2500, 5000, 8000), 1, 7, 14, 6, 10, 2048, 0.1, 1.8e11),
+    "thorough": Effort((512, 1024, 2048), (5000, 8000, 16_000), 2, 7, 24, 6, 16, 2048, -np.inf, np.inf, True, 200, 8),
 }
