@@ -424,16 +424,16 @@ def test_the_third_rung_follows_where_the_error_still_falls(noisy, rng):
 
 
 @pytest.mark.parametrize(
-    ("refined", "doubled", "widest", "expected", "error"),
+    ("refined", "doubled", "widest", "expected", "errors"),
     [
-        (0.96, 0.8, 2048, [(1024, 10), (2048, 2)], 0.96 * 0.8 * 0.96),
-        (0.98, 0.8, 2048, [(1024, 10)], 0.98),
-        (0.96, 0.95, 2048, [(1024, 10)], 0.96 * 0.95),
-        (0.96, 0.8, 1024, [(1024, 10)], 0.96),
+        (0.96, 0.8, 2048, [(1024, 10), (2048, 1)], {1024: 0.96, 2048: 0.96 * 0.8}),
+        (0.98, 0.8, 2048, [(1024, 10)], {1024: 0.98}),
+        (0.96, 0.95, 2048, [(1024, 10)], {1024: 0.96, 2048: 0.96 * 0.95}),
+        (0.96, 0.8, 1024, [(1024, 10)], {1024: 0.96}),
     ],
 )
 def test_a_metric_is_refined_with_more_features_where_both_lower_the_error(
-    refined, doubled, widest, expected, error, monkeypatch
+    refined, doubled, widest, expected, errors, monkeypatch
 ):
     def times(one, factor):
         return replace(one, result=TrialResult(one.error * factor, 6, []))
@@ -445,9 +445,10 @@ def test_a_metric_is_refined_with_more_features_where_both_lower_the_error(
     )
     rung = Rung(SearchSample(np.zeros((8, 1)), np.zeros((8, 1)), np.ones(8)), 1024, 0, 1, TrialLog())
     one = replace(KernelCandidate.start(radial(0.5, ()), rung), result=TrialResult(1.0, 6, []))
-    found = _refined(one, rung, replace(EFFORTS["normal"], widest=widest))
+    found, of_widths = _refined(one, rung, replace(EFFORTS["normal"], widest=widest))
     assert rounds == expected
-    assert found.error == pytest.approx(error)
+    assert of_widths == pytest.approx(errors)
+    assert found.error == pytest.approx(min(errors.values()) * (refined if len(rounds) == 2 else 1))
 
 
 @pytest.mark.parametrize("n_rows", [800, 3000])

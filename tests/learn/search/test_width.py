@@ -9,10 +9,8 @@ from phimap.learn.search import width
 from phimap.learn.search.effort import EFFORTS
 from phimap.learn.search.families import radial
 from phimap.learn.search.log import TrialEntry, TrialLog
-from phimap.learn.search.rung import KernelCandidate
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import SearchResult
-from phimap.learn.search.trial import TrialResult
 
 STEEP = {256: 2.0, 512: 1.0, 1024: 0.4}
 CLEAR = {256: 1.2, 512: 1.0, 1024: 0.9}
@@ -49,6 +47,13 @@ def test_a_gain_that_the_search_has_measured_is_not_predicted(monkeypatch):
     assert choice(errors, 5_000, 2048, "thorough", monkeypatch) == (1024, [256, 512, 1024])
 
 
+@pytest.mark.parametrize(("n_rows", "expected"), [(5_000, 2048), (100_000, 256)])
+def test_of_two_widths_that_the_search_has_tried_the_affordable_ones_count(n_rows, expected, monkeypatch):
+    """Mutant: a width that is not affordable is returned, because its error is least."""
+    errors = {**FLAT, 2048: 0.5 * FLAT[1024]}
+    assert choice(errors, n_rows, (1024, 2048), "normal", monkeypatch)[0] == expected
+
+
 @pytest.mark.parametrize(("n_rows", "expected"), [(12_000, 2048), (12_300, 4096)])
 def test_more_than_2048_features_leave_three_rows_each(n_rows, expected, monkeypatch):
     assert choice(STEEP, n_rows, None, "thorough", monkeypatch) == (expected, [256, 512, 1024])
@@ -71,10 +76,9 @@ def choice(errors, n_rows, known, effort, monkeypatch, **settings):
 
     monkeypatch.setattr(width, "run_trial", run_trial)
     family, log = radial(1.5, ()), TrialLog()
-    best = KernelCandidate(family, "none", 0, 1.0, (None,), result=TrialResult(errors[known or 1024], 6, []))
-    size = (1024, 5000) if known is None else (known, 8000)
-    log.entries.append(TrialEntry(family.name, "none", 0, 1.0, *size, best.error))
+    widths, rows = (known, 8000) if isinstance(known, tuple) else ((known or 1024,), 8000 if known else 5000)
+    log.entries.append(TrialEntry(family.name, "none", 0, 1.0, widths[-1], rows, errors[widths[-1]]))
     sample = SearchSample(np.zeros((8000, 1)), np.zeros((8000, 1)), np.ones(8000))
-    found = SearchResult(family.make(1.0), family, None, None, best=best)
+    found = SearchResult(family.make(1.0), family, None, None, errors={one: errors[one] for one in widths})
     chosen = width.choose_width(found, sample, n_rows, 4096, seed=0, effort=EFFORTS[effort], log=log, **settings)
     return chosen, asked

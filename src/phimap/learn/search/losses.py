@@ -15,7 +15,7 @@ from phimap.learn.search.effort import Effort
 from phimap.learn.search.log import TrialLog
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import SearchResult
-from phimap.learn.search.trial import ALPHAS, FIRST_ALPHA, TrialResult, centred_gram, features_of, run_trial
+from phimap.learn.search.trial import ALPHAS, TrialResult, centred_gram, features_of, run_trial
 from phimap.learn.solver import HeldOutScores
 from phimap.learn.weights import weighted_mean
 from phimap.ops import run_tasks
@@ -75,9 +75,8 @@ def losses_tried(
     rung = min(1, len(effort.n_rows) - 1)
     sample = sample.first(effort.n_rows[rung])
     width, roots = min(effort.n_components[rung], sample.n_learned), (None,) * len(sample.folds())
-    alpha = FIRST_ALPHA if found.best is None else found.best.alpha
     make = partial(found.family.trial_features, found.kernel, width, seed, n_jobs)
-    trial = run_trial(make, roots, sample, alpha, n_jobs)
+    trial = run_trial(make, roots, sample, found.alpha, n_jobs)
     if not np.isfinite(trial.error):
         return {}
     folds = run_tasks(lambda fold: _FoldOfLosses(trial, sample, fold), range(len(trial.fits)), n_jobs)

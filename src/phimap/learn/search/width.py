@@ -14,7 +14,7 @@ from phimap.learn.search.families import landmarks
 from phimap.learn.search.log import TrialLog
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import SearchResult
-from phimap.learn.search.trial import FIRST_ALPHA, run_trial
+from phimap.learn.search.trial import run_trial
 
 #: Maximum number of features that is chosen automatically.
 MOST_COMPONENTS = 8192
@@ -105,17 +105,16 @@ def choose_width(
     if log.is_over():
         return min(_MOST_TRIED, most)
     small = sample.first(TRIAL_ROWS)
-    # The error of the last width of the search is known if its trials had the same rows.
-    last = [one for one in log.entries[-1:] if one.n_rows == small.n_rows]
-    errors = {one.n_components: found.best.error for one in last if found.best}
-    alpha = FIRST_ALPHA if found.best is None else found.best.alpha
+    # The errors of the search hold if its last trial had the same rows.
+    holds = bool(log.entries) and log.entries[-1].n_rows == small.n_rows
+    errors = {width: error for width, error in found.errors.items() if holds and width <= most}
 
     def error(width: int) -> float:
         if log.is_over():
             return np.inf
         components, roots = min(width, small.n_learned), (None,) * len(small.folds())
         make = partial(found.family.trial_features, found.kernel, components, seed, None)
-        return run_trial(make, roots, small, alpha).error
+        return run_trial(make, roots, small, found.alpha).error
 
     def gain_of(width: int) -> float:
         return 1 - errors[width] / errors[width // 2] if errors[width // 2] > 0 else 0.0
