@@ -93,7 +93,7 @@ def test_trees_are_grown_again_if_many_rows_were_left_out(data, monkeypatch):
     assert set(sizes) == {len(X) - left_out, len(X)}
     sizes.clear()
     # At most one row in this number is left out.
-    monkeypatch.setattr(average, "_FEW_LEFT_OUT", len(X) // left_out)
+    monkeypatch.setattr(average, "FEW_LEFT_OUT", len(X) // left_out)
     kept = pm.KernelRegressor(**FAST).fit(X, y).trees_
     assert set(sizes) == {len(X) - left_out}
     assert (kept.share, kept.roots.size) == (again.share, again.roots.size)
