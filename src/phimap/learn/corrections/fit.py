@@ -128,8 +128,8 @@ def learn_corrections(
     clipped to the interval from 0 to 1, which minimises ``|e - c d|^2``.
 
     **Cost.** ``n_r^3 / 3`` multiply-adds for each region of n_r rows, for each partition and each root that is
-    compared. The choice takes three to twelve factorisations for each root in each region of the subset, in float32 for
-    float32 rows.
+    compared, and ``n_r^2`` for each row of `left_out` in them. The choice takes three to twelve factorisations for each
+    root in each region of the subset, in float32 for float32 rows.
     """
     choices = list[tuple[Choice, Regions]]()
     may_leave = np.isin(residuals.keys, [] if left_out is None else left_out)
