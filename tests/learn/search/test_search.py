@@ -424,31 +424,41 @@ def test_the_third_rung_follows_where_the_error_still_falls(noisy, rng):
 
 
 @pytest.mark.parametrize(
-    ("refined", "doubled", "widest", "expected", "errors"),
+    ("factors", "doubled", "widest", "expected", "errors"),
     [
-        (0.96, 0.8, 2048, [(1024, 10), (2048, 1)], {1024: 0.96, 2048: 0.96 * 0.8}),
-        (0.98, 0.8, 2048, [(1024, 10)], {1024: 0.98}),
-        (0.96, 0.95, 2048, [(1024, 10)], {1024: 0.96, 2048: 0.96 * 0.95}),
-        (0.96, 0.8, 1024, [(1024, 10)], {1024: 0.96}),
+        ((0.96, 0.9), 0.8, 2048, [(1024, 10), (2048, 1)], [0.96, 0.96 * 0.8, 0.96 * 0.8 * 0.9]),
+        # A metric that gains less than 1 % is not taken.
+        ((0.96, 0.995), 0.8, 2048, [(1024, 10), (2048, 1)], [0.96, 0.96 * 0.8, 0.96 * 0.8]),
+        ((0.98, 0.9), 0.8, 2048, [(1024, 10)], [0.98, None, 0.98]),
+        ((0.96, 0.9), 0.95, 2048, [(1024, 10)], [0.96, 0.96 * 0.95, 0.96 * 0.95]),
+        ((0.96, 0.9), 0.8, 1024, [(1024, 10)], [0.96, None, 0.96]),
     ],
 )
 def test_a_metric_is_refined_with_more_features_where_both_lower_the_error(
-    refined, doubled, widest, expected, errors, monkeypatch
+    factors, doubled, widest, expected, errors, monkeypatch
 ):
+    """`factors` are those of the errors by a refinement with 1,024 and with 2,048 features.
+
+    `errors` are those with 1,024 and with 2,048 features, and that of the result.
+    """
+
     def times(one, factor):
         return replace(one, result=TrialResult(one.error * factor, 6, []))
 
     rounds = []
     monkeypatch.setattr(Rung, "evaluate", lambda rung, ones: [times(one, doubled) for one in ones])
     monkeypatch.setattr(
-        Rung, "refine_metric", lambda rung, one, most: rounds.append((rung.n_components, most)) or times(one, refined)
+        Rung,
+        "refine_metric",
+        lambda rung, one, most: (
+            rounds.append((rung.n_components, most)) or times(one, factors[rung.n_components > 1024])
+        ),
     )
     rung = Rung(SearchSample(np.zeros((8, 1)), np.zeros((8, 1)), np.ones(8)), 1024, 0, 1, TrialLog())
     one = replace(KernelCandidate.start(radial(0.5, ()), rung), result=TrialResult(1.0, 6, []))
     found, of_widths = _refined(one, rung, replace(EFFORTS["normal"], widest=widest))
     assert rounds == expected
-    assert of_widths == pytest.approx(errors)
-    assert found.error == pytest.approx(min(errors.values()) * (refined if len(rounds) == 2 else 1))
+    assert [of_widths.get(1024), of_widths.get(2048), found.error] == pytest.approx(errors)
 
 
 @pytest.mark.parametrize("n_rows", [800, 3000])

@@ -324,9 +324,11 @@ def _refined(candidate: KernelCandidate, rung: Rung, effort: Effort) -> tuple[Ke
         return refined, errors
     (widened,) = wide.evaluate([refined])
     errors[wide.n_components] = widened.error
-    if widened.error <= (1 - _STEEP) * refined.error:
-        widened = wide.refine_metric(widened, 1)
-    return widened, errors
+    if widened.error > (1 - _STEEP) * refined.error:
+        return widened, errors
+    # A metric that gains less may err more on other rows.
+    further = wide.refine_metric(widened, 1)
+    return further if further.error <= (1 - GAIN) * widened.error else widened, errors
 
 
 def _narrower(candidate: KernelCandidate, rung: Rung) -> KernelCandidate:
