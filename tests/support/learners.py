@@ -1,4 +1,4 @@
-"""Settings of learners for tests that are not about the search of kernel, width and metric."""
+"""Settings and targets of learners for tests that are not about the search of kernel, width and metric."""
 
 from __future__ import annotations
 
@@ -28,3 +28,9 @@ def features_of(model: Any, X: Any) -> np.ndarray:
     """The features (n, m) that a fitted learner makes of rows."""
     fitted = model._fitted
     return fitted.map.features(Compute(model.device, None))(fitted.inputs.rows(X)).to_host().copy()
+
+
+def few_of_many(n_rows: int, rng: np.random.Generator, d: int = 12) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (n, d) of which two columns matter, in a product."""
+    X = rng.uniform(-1, 1, (n_rows, d))
+    return X, np.sin(3 * X[:, 2]) * np.cos(2 * X[:, 7]) + 0.05 * rng.standard_normal(n_rows)
