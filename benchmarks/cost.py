@@ -6,6 +6,7 @@ of the model was found on the cases of "tuning"; those "aside" took no part. Eve
 
     python benchmarks/cost.py [--cases tuning aside] [--scale 1.0] [--threads 1]
     python benchmarks/cost.py --machine                        # the constants of this machine, as Python
+    python benchmarks/cost.py --tables wind pol letter --data DIR    # default fits to tables, which search a kernel
     python benchmarks/cost.py --runs FILE.json [--with '{"threads": 2}']    # runs measured elsewhere
     python benchmarks/cost.py --page docs/results/scale.md       # the page, from the constants of the reference machine
 
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -66,13 +68,17 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--machine", action="store_true")
     parser.add_argument("--reference", action="store_true", help="predict for the reference machine, not for this one")
+    parser.add_argument("--tables", nargs="*", help="tables of tabular.py; all without names")
+    parser.add_argument("--data", type=Path, help="folder of the tables")
     parser.add_argument("--runs", type=Path)
     parser.add_argument("--with", dest="more", type=json.loads, default={}, help="arguments of all runs, as JSON")
     parser.add_argument("--page", type=Path)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        sys.stdout.write(json.dumps(measured(**json.loads(options.one))) + "\n")
+        arguments = json.loads(options.one)
+        run = default_fit(**arguments) if "table" in arguments else measured(**arguments)
+        sys.stdout.write(json.dumps(run) + "\n")
     elif options.page:
         from cost_page import page
 
@@ -80,7 +86,10 @@ def main() -> None:
     elif options.machine:
         sys.stdout.write(f"{this_machine()!r}\n")
     else:
-        runs = elsewhere(options.runs, options.more) if options.runs else cases(options)
+        if options.tables is not None:
+            runs = default_fits(options.tables, options.data)
+        else:
+            runs = elsewhere(options.runs, options.more) if options.runs else cases(options)
         compare(runs, reference=options.reference)
 
 
@@ -104,6 +113,47 @@ def cases(options: argparse.Namespace) -> Iterator[dict]:
             sizes = {"n_rows": int(n * options.scale), "n_columns": d, "n_components": m, "n_targets": t}
             arguments = sizes | {"threads": options.threads} | more
             yield {"group": group, "arguments": arguments} | in_process(arguments)
+
+
+def default_fits(names: list[str], data: Path) -> Iterator[dict]:
+    """Default fits to the training rows of the first splits of tables."""
+    from phimap.bench.tabular.tables import expand
+
+    for name in expand(names or None):
+        yield in_process({"table": name, "data": str(data)})
+
+
+def default_fit(table: str, data: str) -> dict:
+    """Arguments, stages and seconds of a default fit to a table on one thread; its width is the one that was chosen."""
+    import numpy as np
+
+    import phimap as pm
+    from phimap.bench.tabular.tables import load
+
+    found = load(table, data)
+    rows, _ = found.split(0)
+    X, y = found.X[rows], found.y[rows]
+    kind = pm.KernelRegressor if found.task == "regression" else pm.KernelClassifier
+    pm.KernelRegressor(random_state=0, n_jobs=1).fit(X[:500], np.arange(500.0))
+    _time_by_the_processor()
+    model = kind(random_state=0, n_jobs=1).fit(X, y)
+    width = model.feature_map_.n_components
+    sizes = {
+        "n_rows": len(X),
+        "n_columns": X.shape[1],
+        "n_components": width,
+        "n_targets": np.atleast_2d(model.coef_).shape[0],
+    }
+    stages = [{"name": stage.name, "seconds": stage.seconds} for stage in model.stages_]
+    seconds = sum(stage["seconds"] for stage in stages)
+    return {"group": table, "arguments": sizes | {"kernel": "auto"}, "stages": stages, "seconds": seconds}
+
+
+def _time_by_the_processor() -> None:
+    """Time stages by the processor; they are otherwise timed by the clock."""
+    from phimap import _progress
+
+    _progress.time = SimpleNamespace(perf_counter=time.process_time)
 
 
 def elsewhere(file: Path, more: dict) -> Iterator[dict]:
@@ -143,7 +193,6 @@ def measured(
     import numpy as np
 
     import phimap as pm
-    from phimap import _progress
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, n_columns), dtype=np.float32)
@@ -155,8 +204,7 @@ def measured(
         options |= {"length_scale": "median", "metric": None}
     pm.KernelRegressor(kernel if kernel != "auto" else "gaussian", 64, **options).fit(X[:3000], y[:3000])
     if threads == 1:
-        # Stages are timed by the clock; here they are by the processor.
-        _progress.time = SimpleNamespace(perf_counter=time.process_time)
+        _time_by_the_processor()
     model = pm.KernelRegressor(kernel, n_components, **options)
     with tempfile.TemporaryDirectory() as folder:
         if file_format == "memory":
@@ -206,7 +254,7 @@ def compare(runs: Iterable[dict], *, reference: bool) -> None:
 
     machine = pm.theory.REFERENCE if reference else this_machine()
     sys.stdout.write(f"{machine}\n\n")
-    worst = {"seconds": 1.0, "bytes": 1.0}
+    worst, of_fits = {"seconds": 1.0, "bytes": 1.0}, list[float]()
     for run in runs:
         arguments = run["arguments"]
         predicted = pm.theory.cost(**arguments, passes=run.get("passes"), machine=machine)
@@ -224,10 +272,13 @@ def compare(runs: Iterable[dict], *, reference: bool) -> None:
                 ratios["bytes"] = _line("memory", getattr(predicted, bytes_) / 2**20, run[name] / 2**20, "MB")
         if "driver_bytes" in run:
             _line("driver", predicted.driver_memory / 2**20, run["driver_bytes"] / 2**20, "MB")
+        of_fits.append(ratios["seconds"])
         for name, ratio in ratios.items():
             worst[name] = max(worst[name], ratio, 1 / ratio)
         sys.stdout.flush()
     sys.stdout.write(
+        f"\npredicted over measured seconds: {min(of_fits):.2f} to {max(of_fits):.2f}, "
+        f"geometric mean {statistics.geometric_mean(of_fits):.2f}"
         f"\nworst: {worst['seconds']:.2f} times in seconds (aim {SECONDS_WITHIN}), "
         f"{worst['bytes']:.2f} times in bytes (aim {BYTES_WITHIN})\n"
     )

@@ -17,6 +17,7 @@ from phimap.config import parse_bytes, size_text
 from phimap.learn.blocks.triangle import BLOCK, STRIP
 from phimap.learn.ridge.cost import HALF_SPEED, MAKING
 from phimap.learn.ridge.nystroem_preconditioner import SAMPLED_FROM, SKETCH_ROWS
+from phimap.learn.rows.samples import CAPACITY
 from phimap.learn.rows.validation import n_extreme, n_held_out
 from phimap.learn.search.effort import TRIAL_ROWS
 from phimap.projections import WIDEST_DESIGN
@@ -35,15 +36,14 @@ _MAPS = {
 _MOMENT_BYTES, _SUM_BYTES = 150, 12
 # Numbers of operations. First line: for drawing a feature, for a search of normal effort, and for each column in the
 # search. Second line: for corrections, for each row in corrections, and in a tree for each column and for each number
-# and target of a row. The operations of search, corrections and trees depend on the data: on ten tables most were
-# between half and twice these numbers.
+# and target of a row. The operations of search, corrections and trees depend on the data, see the notes of `cost`.
 _DRAW, _SEARCH, _SEARCH_COLUMN = 1e7, 2.6e11, 5e8
 _CORRECTIONS, _CORRECTED_ROW, _TREE_COLUMN, _TREE_CELL = 7e10, 4e6, 5e6, 7e2
 # Typical share of the largest number of boosting rounds.
 _ROUNDS = 0.3
-# Number of rows whose leave-one-out errors are computed for intervals, without and with corrections. If trees are grown
-# in folds, all rows are used.
-_LEFT_OUT, _LEFT_OUT_OF_CORRECTIONS = 1800, 1024
+# Number of rows whose leave-one-out errors are computed for intervals, without and with corrections: with them, only
+# the conformal rows, a quarter of the sample. If trees are grown in folds, all rows are used.
+_LEFT_OUT, _LEFT_OUT_OF_CORRECTIONS = 1800, CAPACITY // 4
 # The choice of alpha begins with the eigenvalue problem of `EXACT_ORDER` of the m features. Its operations divided by
 # the cube of this order are `_EIGENVECTORS`. `_CUBE` is the operations of all factorisations divided by ``m^3``, and
 # `_SQUARE` is the operations of all Lanczos steps divided by ``m^2``.
@@ -240,10 +240,11 @@ def cost(
 
     **Error.** Fits by factorisation on one thread took 0.8 to 1.4 times the predicted seconds, and 0.8 to 1 times the
     predicted bytes (``benchmarks/cost.py --scale 0.3``, a busy machine, 24 November 2026). Conjugate gradients took up
-    to 3.6 times the predicted seconds if the preconditioner had to grow. Whole fits that search a kernel took 0.5 to
-    1.6 times the seconds predicted for the width that they chose, on the 32 tables of 2,700 to 113,000 rows to which
-    the counts of search, corrections and trees were fitted (1 December 2026): the data decide how long these stages
-    take. All seconds hold for an idle machine. What a cluster adds is computed, not measured.
+    to 3.6 times the predicted seconds if the preconditioner had to grow. Default fits, which search a kernel, took
+    0.5 to 1.6 times the seconds predicted for the width that they chose, on 43 tables of 2,700 to 196,000 rows
+    (``benchmarks/cost.py --tables``, 1 December 2026): the data decide how long search, corrections and trees take. The
+    counts of these stages were fitted to 32 of the tables. All seconds hold for an idle machine. What a cluster adds is
+    computed, not measured.
 
     **Cost** none.
 

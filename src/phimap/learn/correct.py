@@ -36,9 +36,9 @@ def correct(
 ) -> tuple[Fitted, LearnedCorrections | None, HeldOutScores | None]:
     """Return the model with corrections of its residuals if they lower the validation error, else the model itself.
 
-    The second result contains the corrections, the third the scores at the validation
-    rows of the model without corrections, fitted without these rows. Both are None without corrections. If units are
-    held out, the validation rows are whole units, so no unit has both training rows and validation rows.
+    The second result contains the corrections, the third the scores at the validation rows of the model without
+    corrections, fitted without these rows. Both are None without corrections. If units are held out, the validation
+    rows are whole units, so no unit has both training rows and validation rows.
 
     Parameters
     ----------
@@ -76,6 +76,7 @@ def correct(
         n_threads = corrections_threads(mapped.width, n_jobs)
         # Without units, the errors at validation rows are known from the choice of the corrections.
         left_out = conformal if validation.units is None else np.concatenate([keys, conformal])
+        # With too little memory for their inverses, no row is left out, and the model has no intervals.
         if left_out_memory(left_out.size) > settings.memory // 4:
             left_out = None
         rng = settings.stream("corrections")

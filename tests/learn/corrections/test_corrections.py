@@ -110,7 +110,7 @@ def test_rows_of_weight_w_count_like_w_rows(rng):
         left.X[repeat], None, *(part[repeat] for part in (left.keys, left.errors, left.held_out)), left.errors[repeat]
     )
     one, other = (
-        region_fit.fit_region(KERNEL, 2.0, 0.3, rows, np.arange(len(rows.X)), np.array([0])) for rows in (left, often)
+        region_fit.fit_region(KERNEL, 2.0, 0.3, rows, np.arange(len(rows.X)), rows.held_out) for rows in (left, often)
     )
     new = rng.uniform(-1, 1, (20, 2))
     values = KERNEL(2 * new, 2 * left.X)
@@ -127,8 +127,8 @@ def test_errors_of_a_region_are_those_of_its_probe(weighted, rng):
     left = replace(left, weights=rng.uniform(0.5, 2, 300) if weighted else None)
     part = np.flatnonzero(left.X[:, 0] > 0)
     validation, training = (np.flatnonzero(left.held_out[part] == held_out) for held_out in (True, False))
-    columns = np.array([validation[1], training[7], training[2]])
-    found = region_fit.fit_region(KERNEL, 4.0, 0.1, left, part, columns)
+    columns = np.sort([validation[1], training[7], training[2]])
+    found = region_fit.fit_region(KERNEL, 4.0, 0.1, left, part, np.isin(np.arange(part.size), columns))
     loss, slope = choice._Probe(KERNEL, 4.0, left, part).loss_and_slope(0.1)
     assert left.loss(part[left.held_out[part]], found.validation_errors) == pytest.approx(loss, rel=1e-10)
     roots = np.sqrt(left.count(part))
@@ -184,7 +184,7 @@ def test_alphas_below_the_rounding_errors_are_not_chosen(rng):
     assert region_fit._region_factor(KERNEL, X, 1e-3, roots).dtype == np.float64
     double = replace(left, X=X.astype(np.float64))
     single, exact = (
-        region_fit.fit_region(KERNEL, 1.0, 1e-3, rows, np.arange(900), np.array([0])) for rows in (left, double)
+        region_fit.fit_region(KERNEL, 1.0, 1e-3, rows, np.arange(900), np.arange(900) == 0) for rows in (left, double)
     )
     values = KERNEL(X.astype(np.float64))
     np.testing.assert_allclose(values @ single.coefs, values @ exact.coefs, atol=1e-6)

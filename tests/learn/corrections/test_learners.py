@@ -116,6 +116,18 @@ def test_what_they_may_be_is_checked(rng):
         pm.KernelRegressor(corrections="always").fit(rng.standard_normal((30, 2)), np.arange(30.0))
 
 
+def test_without_memory_for_rows_left_out_there_are_no_intervals(data, monkeypatch):
+    """The corrections are the same. Mutant: intervals from rows that the corrections have seen."""
+    X, y = data
+    model = pm.KernelRegressor(**SETTINGS).fit(X[:N_ROWS], y[:N_ROWS])
+    assert model.conformal_ is not None
+    monkeypatch.setattr("phimap.learn.correct.left_out_memory", lambda n_left_out: 2**60)
+    other = pm.KernelRegressor(**SETTINGS).fit(X[:N_ROWS], y[:N_ROWS])
+    assert other.conformal_ is None
+    # The order in which a region is factorised, and with it the rounding, depends on the rows that may be left out.
+    np.testing.assert_allclose(other.predict(X[N_ROWS:]), model.predict(X[N_ROWS:]), rtol=1e-3, atol=1e-4)
+
+
 def test_a_small_budget_leaves_no_room_for_them(data):
     X, y = data
     model = pm.KernelRegressor(**SETTINGS, memory="100MB").fit(X[:N_ROWS], y[:N_ROWS])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from phimap.kernels import Kernel
-from phimap.learn.corrections.region_fit import factor_of, kernel_matrix, kernel_values
+from phimap.learn.corrections.region_fit import factorised, kernel_matrix, kernel_values
 from phimap.learn.corrections.regions import Regions
 from phimap.learn.corrections.residuals import Residuals
 from phimap.learn.search.trial import descend_along
@@ -105,7 +105,7 @@ class _Probe:
         if not self._weights.size:
             return self._targets, self._targets
         roots = np.sqrt(self._weights)[:, None].astype(self._matrix.dtype)
-        factor = factor_of(self._matrix, alpha, roots)
+        factor = factorised(self._matrix.copy(), alpha, roots)
         solved = solve_factored(factor, roots * self._targets)
         slopes = solve_factored(factor, -alpha * solved)
         return roots * solved, roots * slopes

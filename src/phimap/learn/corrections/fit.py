@@ -194,9 +194,7 @@ class _Trained(NamedTuple):
         residuals = regions.residuals
 
         def fit(part: np.ndarray) -> RegionFit:
-            return fit_region(
-                kernel, chosen.scale, chosen.alpha, residuals, part, np.flatnonzero(regions.left_out[part])
-            )
+            return fit_region(kernel, chosen.scale, chosen.alpha, residuals, part, regions.left_out[part])
 
         try:
             fits = run_tasks(fit, regions.parts, n_jobs)

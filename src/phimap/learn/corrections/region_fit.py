@@ -35,9 +35,11 @@ class RegionFit(NamedTuple):
 
 
 def fit_region(
-    kernel: Kernel, scale: float, alpha: float, residuals: Residuals, part: np.ndarray, columns: np.ndarray
+    kernel: Kernel, scale: float, alpha: float, residuals: Residuals, part: np.ndarray, left_out: np.ndarray
 ) -> RegionFit:
-    r"""Return the corrections of a region with the rows `part`, and the `columns` (h,) of its inverse.
+    r"""Return the corrections of the region with the rows `part` (r,).
+
+    The mask `left_out` (r,) marks the columns of the inverse.
 
     Notes
     -----
@@ -49,10 +51,10 @@ def fit_region(
     # A region may be empty, since planes do not separate equal rows.
     if not part.size:
         return RegionFit(residuals.errors[part], residuals.training_fit_errors[part], np.zeros((0, 0)))
-    # The training rows of the columns follow the others: the products of U^-T with the columns of the identity are zero
-    # above them.
-    held_out, has_column = residuals.held_out[part], np.isin(np.arange(part.size), columns)
-    order = np.argsort(np.where(held_out, 2, has_column), kind="stable")
+    # The training rows that may be left out follow the others: the products of U^-T with their columns of the identity
+    # are zero above them.
+    held_out = residuals.held_out[part]
+    order = np.argsort(np.where(held_out, 2, left_out), kind="stable")
     rows, first = part[order], int((~held_out).sum())
     X, roots = residuals.X[rows] * residuals.X.dtype.type(scale), np.sqrt(residuals.count(rows))[:, None]
     factor = _region_factor(kernel, X, alpha, roots)
@@ -64,7 +66,7 @@ def fit_region(
     solve_upper(factor, of_all)
     coefs = np.empty(of_all.shape)
     coefs[order] = roots * of_all
-    return RegionFit(coefs, errors, _columns_of_inverse(factor, order, columns))
+    return RegionFit(coefs, errors, _columns_of_inverse(factor, order, np.flatnonzero(left_out)))
 
 
 def _columns_of_inverse(factor: np.ndarray, order: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -87,19 +89,23 @@ def _region_factor(kernel: Kernel, X: np.ndarray, alpha: float, roots: np.ndarra
     It is in float64 if rounding errors of float32 exceed alpha. Entries below its diagonal are arbitrary.
     """
     try:
-        matrix = kernel_matrix(kernel, X)
-        return factor_of(matrix, alpha, roots.astype(matrix.dtype))
+        return factorised(kernel_matrix(kernel, X), alpha, roots)
     except np.linalg.LinAlgError:
-        return factor_of(kernel_matrix(kernel, X.astype(np.float64)), alpha, roots)
+        return factorised(kernel_matrix(kernel, X.astype(np.float64)), alpha, roots)
 
 
-def factor_of(matrix: np.ndarray, alpha: float, roots: np.ndarray) -> np.ndarray:
-    """Cholesky factor U of ``S K S + alpha I``; the entries below its diagonal are arbitrary."""
-    factor = matrix.copy() if (roots == 1).all() else matrix * (roots * roots.T)
-    factor[np.diag_indices_from(factor)] += factor.dtype.type(alpha)
-    if not factorise(factor):
+def factorised(matrix: np.ndarray, alpha: float, roots: np.ndarray) -> np.ndarray:
+    """Replace the matrix K by the Cholesky factor U of ``S K S + alpha I``; `roots` (n, 1) is the diagonal of S.
+
+    Entries below the diagonal of U are arbitrary.
+    """
+    if not (roots == 1).all():
+        roots = roots.astype(matrix.dtype)
+        matrix *= roots * roots.T
+    matrix[np.diag_indices_from(matrix)] += matrix.dtype.type(alpha)
+    if not factorise(matrix):
         raise np.linalg.LinAlgError
-    return factor
+    return matrix
 
 
 def kernel_matrix(kernel: Kernel, X: np.ndarray) -> np.ndarray:
